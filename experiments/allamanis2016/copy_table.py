@@ -111,7 +111,7 @@ def figure_of(tables: Sequence[CopyTable], printed: Sequence[tuple[str, float]] 
     for part, height, table in zip(parts, heights, tables, strict=False):
         _draw(part, height, table, longest)
     if printed:
-        part, title = parts[-1], "printed: setUseBrowserCache on { this.useBrowserCache = useBrowserCache; }"
+        part, title = parts[-1], "published: setUseBrowserCache on { this.useBrowserCache = useBrowserCache; }"
         part.text(0.01, 1 - 0.15 / heights[-1], title, va="top", fontsize=10)
         axis = part.add_axes((0.10, _BELOW / heights[-1], 0.3, _ROW * len(printed) / heights[-1]))
         _bars(axis, [word for word, _ in printed], [value for _, value in printed])

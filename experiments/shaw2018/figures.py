@@ -35,7 +35,7 @@ def draw_rows(results: Results, folder: Path) -> Figure | None:
         axis.set_title(f"{title}, {results.scale}", loc="left", fontsize=11)
     for place, row in enumerate(rows):
         axes[2].plot(_printed(results, row.id), [place] * len(_printed(results, row.id)), "D", color=COLOURS[2])
-    axes[2].set_title("BLEU En-De, printed", loc="left", fontsize=11)
+    axes[2].set_title("BLEU En-De, published", loc="left", fontsize=11)
     axes[0].set_yticks(range(len(rows)), [row.name for row in rows])
     axes[0].set_ylim(len(rows) - 0.5, -0.5)
     where = folder / "rows.png"
@@ -59,7 +59,7 @@ def draw_clipping(results: Results, folder: Path) -> Figure | None:
         axis.set_title(f"{title}, {results.scale}", loc="left", fontsize=11)
     printed = {k: values[0] for k in DISTANCES if (values := _printed(results, f"k_{k}"))}
     axes[2].plot([DISTANCES.index(k) for k in printed], list(printed.values()), "D-", color=COLOURS[2])
-    axes[2].set_title("BLEU En-De, printed", loc="left", fontsize=11)
+    axes[2].set_title("BLEU En-De, published", loc="left", fontsize=11)
     for axis in axes:
         _distances(axis)
     where = folder / "clipping.png"

@@ -1,8 +1,8 @@
-"""Frozen word vectors against each other and against learned ones, by the number of labels: topics of news stories.
+"""Topic classification of news stories with frozen and learned word vectors, by the number of labels.
 
-A story is the mean of its words' vectors, a softmax regression with a little weight decay names its topic. Vectors are
-random, one-hot times the term's inverse document frequency (TF-IDF), the input table of a pre-trained encoder, or
-learned with the classifier. Words are the encoder's word pieces for all of them.
+A story is represented by the mean of its word vectors. A softmax regression with a small weight decay predicts its
+topic. The vectors are random, one-hot times the inverse document frequency of the term (TF-IDF), the input table of a
+pre-trained encoder, or learned with the classifier. Words are the word pieces of the encoder in all cases.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from attention_research.weights.packaged import folder_of
 
 CHOICES = ("random", "tf_idf", "pretrained", "learned")
 DECAY, RATE, UPDATES = 1e-4, 0.02, 400
-#: Word pieces of a story that count.
+#: The number of word pieces of a story that are read.
 LONGEST = 256
 Counts = Float[np.ndarray, "E V"]
 
 
 def counts_of(name: str, split: str, tokenizer: HuggingFaceTokenizer, size: int) -> tuple[Counts, list[str]]:
-    """(how often each word stands in each text, as a share of its words; labels)."""
+    """Returns (the frequency of each word in each text, divided by the number of its words; labels)."""
     there = sources.open_split(name, split)
     texts = [there[number] for number in range(len(there))]
     found = np.zeros((len(texts), size), np.float32)
@@ -42,7 +42,10 @@ def counts_of(name: str, split: str, tokenizer: HuggingFaceTokenizer, size: int)
 
 
 def fitted(features: Float[Array, "E F"], labels: Array, classes: int, table: Float[Array, "F D"] | None) -> Any:
-    """The function features -> scores of a softmax regression, fitted by full-batch Adam; of a learned `table` too."""
+    """Fits a softmax regression, and `table` if it is learned, by full-batch Adam.
+
+    Returns the function from features to scores.
+    """
     weights = {"kernel": jnp.zeros((features.shape[1] if table is None else table.shape[1], classes)),
                "bias": jnp.zeros(classes)} | ({} if table is None else {"table": table})  # fmt: skip
 
@@ -69,7 +72,7 @@ def measure_choice(
     seed: int,
     **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """By number of labels: "accuracies" on the test split, a list; "few" and "all", the first and the last.
+    """Returns "accuracies" on the test split, a list by number of labels, and "few" and "all", the first and the last.
 
     Raises ValueError for an unknown choice.
     """
@@ -79,7 +82,7 @@ def measure_choice(
     loaded = load(folder_of(checkpoint))
     tokenizer, size = loaded.tokenizer(), len(loaded.numbering)
     (train, known), (test, wanted) = (counts_of(news, split, tokenizer, size) for split in ("train", "test"))
-    seen = train.any(axis=0)  # a word that no training text has says nothing
+    seen = train.any(axis=0)  # words that are in no training text are ignored
     train, test = train[:, seen], test[:, seen]
     names = sorted(set(known))
     known, wanted = ([names.index(one) for one in side] for side in (known, wanted))
@@ -106,5 +109,5 @@ def measure_choice(
 
 
 def _scaled(x: Counts) -> Counts:
-    """Every story's vector of length one, times 10: what the regression's rate is for."""
+    """Normalizes the vector of every story to length 10, for which the learning rate of the regression is chosen."""
     return 10 * x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9)

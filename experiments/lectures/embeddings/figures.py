@@ -1,4 +1,4 @@
-"""The pictures of `lectures/embeddings`."""
+"""The figures of `lectures/embeddings`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .verdicts import CHOICES, labels_of
 
 
 def draw_choices(results: Results, folder: Path) -> Figure | None:
-    """Accuracy by number of labels, a line a choice."""
+    """Draws the accuracy by number of labels, one line per kind of vectors."""
     curves = {name: results.mean_list(choice, "measure.accuracies") for choice, name in CHOICES.items()}
     curves = {name: curve for name, curve in curves.items() if curve}
     if not curves:
@@ -23,16 +23,16 @@ def draw_choices(results: Results, folder: Path) -> Figure | None:
     axis.set_xscale("log", base=2)
     axis.set_xticks(labels, [f"{count:,}" for count in labels])
     axis.set_xlabel("labels")
-    axis.set_ylabel("topics right, %")
+    axis.set_ylabel("topic accuracy, %")
     axis.legend(frameon=False)
     where = folder / "choices.png"
     save(pyplot, figure, where)
     said = "; ".join(f"{name} {', '.join(f'{100 * value:.1f}' for value in curve)} %" for name, curve in curves.items())
-    return Figure(where, "Topics by word vectors", f"Right at {', '.join(map(str, labels))} labels: {said}.")
+    return Figure(where, "Topic accuracy by word vectors", f"Accuracy at {', '.join(map(str, labels))} labels: {said}.")
 
 
 def draw_layers(results: Results, folder: Path) -> Figure | None:
-    """Cosines within a sense and across, by layer, trained and as drawn."""
+    """Draws the cosines within a sense and across senses by layer, for trained and for random weights."""
     rows = [row for row in results.rows if results.values(row.id, "measure.within")]
     if not rows:
         return None
@@ -45,15 +45,15 @@ def draw_layers(results: Results, folder: Path) -> Figure | None:
                       label=f"{row.name}: {'within a sense' if name == 'within' else 'across'}")  # fmt: skip
             said.append(f"{row.name}, {name}: {curve[0]:.2f} to {curve[-1]:.2f}")
     axis.set_xlabel("layer (0: its input)")
-    axis.set_ylabel("mean cosine of a word with itself")
+    axis.set_ylabel("mean cosine of two states of a word")
     axis.legend(frameon=False, fontsize=9)
     where = folder / "layers.png"
     save(pyplot, figure, where)
-    return Figure(where, "A word in its two senses", f"{'; '.join(said)}.")
+    return Figure(where, "Similarity of a word's states within and across senses", f"{'; '.join(said)}.")
 
 
 def draw_word(results: Results, folder: Path) -> Figure | None:
-    """One word's states in the plane where they differ most, a panel a layer, a mark a sense."""
+    """Draws the states of one word in their two principal directions, one panel per layer, one mark per sense."""
     points = results.values("encoder", "measure.points")
     if not points:
         return None
@@ -72,4 +72,4 @@ def draw_word(results: Results, folder: Path) -> Figure | None:
     axes[0, -1].legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     where = folder / "word.png"
     save(pyplot, figure, where)
-    return Figure(where, f"Where '{shown}' stands", f"States of '{shown}' in eight sentences, four of each sense.")
+    return Figure(where, f"States of '{shown}'", f"States of '{shown}' in eight sentences, four of each sense.")

@@ -1,8 +1,8 @@
-"""How context moves a word's vector: an ambiguous word in sentences of either sense, layer by layer of a real encoder.
+"""The effect of context on word vectors: ambiguous words in sentences of either sense, by layer of an encoder.
 
-At the input the word's vectors are one vector, position aside; each layer adds what attention gathers from the
-sentence. Compared are the mean cosines of its states within one sense and across the two (Ethayarajh 2019, arXiv
-1909.00512, has the measure of a word's self-similarity).
+At the input the vectors of a word are equal except for their positions. Each layer adds information from the sentence.
+The mean cosines of a word's states within one sense and across the two senses are compared (for the self-similarity of
+words see Ethayarajh 2019, arXiv 1909.00512).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attention_research.tokens import BOS
 from attention_research.weights import Loaded, load
 from attention_research.weights.packaged import folder_of
 
-#: Word -> sentences of its first and of its second sense, written for this.
+#: Word -> sentences of its first and of its second sense, written for this study.
 SENTENCES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bank": (
         ("she paid the money into her account at the bank", "the bank refused to lend us the money",
@@ -77,9 +77,9 @@ SENTENCES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 def word_states(
     loaded: Loaded, parameters: Any, tokenizer: HuggingFaceTokenizer, sentences: Sequence[str], word: str
 ) -> Float[np.ndarray, "M E D"]:
-    """The word's states in each sentence: what the first layer reads, then what each layer gives.
+    """Returns the states of a word in each sentence: the input of the first layer, then the output of each layer.
 
-    Raises ValueError for a sentence that does not hold the word once, as one token.
+    Raises ValueError for a sentence that does not contain the word exactly once, as one token.
     """
 
     @jax.jit
@@ -100,7 +100,7 @@ def word_states(
 
 
 def similarities(states: Float[np.ndarray, "M E D"], senses: Sequence[int]) -> Iterator[tuple[float, float]]:
-    """(mean cosine within a sense, across senses) of each layer."""
+    """Yields (mean cosine within a sense, mean cosine across senses) of each layer."""
     for layer in np.asarray(states, np.float64):
         unit = layer / np.linalg.norm(layer, axis=1, keepdims=True)
         cosines = unit @ unit.T
@@ -110,15 +110,19 @@ def similarities(states: Float[np.ndarray, "M E D"], senses: Sequence[int]) -> I
 
 
 def plane(states: Float[np.ndarray, "E D"]) -> Float[np.ndarray, "E 2"]:
-    """The two directions in which they differ most."""
+    """Projects the states on their two directions of largest variance."""
     centred = np.asarray(states, np.float64) - np.mean(states, axis=0)
     left, values, _ = np.linalg.svd(centred, full_matrices=False)
     return left[:, :2] * values[:2]
 
 
 def measure_senses(*, checkpoint: str, trained: bool, shown: str, seed: int, **_: Any) -> dict[str, Any]:
-    """By layer, the input first: "within" and "across", mean cosines over words; "gap_input" and "gap_last", within
-    less across; "words" -> their gap at the last layer; "points" of the word `shown`, [M E 2], and "senses" of them."""
+    """Measures the cosines of word states by layer, beginning with the input.
+
+    "within" and "across" are lists by layer, averaged over words. "gap_input" and "gap_last" are within minus across at
+    the input and at the last layer. "words" maps each word to its gap at the last layer. "points" [M E 2] are the
+    projected states of the word `shown`, and "senses" their senses.
+    """
     loaded = load(folder_of(checkpoint))
     tokenizer = loaded.tokenizer()
     parameters = loaded.parameters if trained else loaded.drawn(seed)

@@ -1,11 +1,11 @@
-"""Token embeddings: a lookup, how they may be had, and how context moves them.
+"""Token embeddings: lookup, kinds of word vectors, and the effect of context.
 
     attention-research reproduce lectures/embeddings --scale=cpu
 
-Exact: a row of a table against a one-hot product. Topics of news stories by the mean of frozen random, TF-IDF and
-pre-trained vectors and of learned ones, by number of labels (`choices`). A real encoder
-(all-MiniLM-L6-v2, fetched from the package registry) reads eight ambiguous words in sentences of either sense, trained
-and as drawn (`senses`).
+Exact: looking up a row of a table equals a product with a one-hot vector. Classification (`choices`): topics of news
+stories are predicted from the mean of frozen random, TF-IDF or pre-trained vectors, or of learned vectors, by number of
+labels. Context (`senses`): an encoder (all-MiniLM-L6-v2, fetched from the package registry), trained and with random
+weights, reads eight ambiguous words in sentences of either sense.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ STUDY = Study(
     },
     columns=(
         *exact.COLUMNS,
-        Column("measure.few", "topics, 16 labels, %", fixed(1, 100), better="higher"),
-        Column("measure.all", "topics, 1,942 labels, %", fixed(1, 100), better="higher"),
-        Column("measure.gap_input", "senses apart, input", significant(2)),
-        Column("measure.gap_last", "senses apart, last layer", significant(2), better="higher"),
+        Column("measure.few", "accuracy, 16 labels, %", fixed(1, 100), better="higher"),
+        Column("measure.all", "accuracy, 1,942 labels, %", fixed(1, 100), better="higher"),
+        Column("measure.gap_input", "gap of senses, input", significant(2)),
+        Column("measure.gap_last", "gap of senses, last layer", significant(2), better="higher"),
     ),
     claims="../../claims.csv",
-    # Five topics of news. The senses are read off a published encoder.
+    # The task has five news topics. The senses are measured on a published encoder.
     competence=(
         Competence(
             "learned", "measure.all", line=0.9, higher=True, claims=("embedding-choices-ranked",), rows=tuple(CHOICES)
@@ -64,7 +64,7 @@ STUDY = Study(
     figures=(draw_choices, draw_layers, draw_word),
     notes=(
         exact.NOTE,
-        "Topics: five of BBC stories, chance 22 %; the seed draws vectors and labels. Senses apart: the mean cosine of "
-        "a word's states within a sense, less that across its two senses.",
+        "Accuracy: five topics of BBC stories; chance is 22 %. The seed draws the vectors and the labels. Gap of "
+        "senses: the mean cosine of a word's states within a sense minus that across its two senses.",
     ),
 )  # fmt: skip

@@ -14,17 +14,18 @@ CHOICES = {
     "pretrained": "pre-trained, frozen",
     "learned": "learned",
 }
-#: Two states at the input differ by their positions alone: the mean cosine of a word with itself is at least this.
+#: At the input two states of a word differ only by their positions, so their mean cosine must be at least this.
 ALIKE = 0.95
 
 
 def labels_of(results: Results) -> tuple[int, ...]:
-    """The numbers of labels."""
+    """Returns the numbers of labels."""
     return tuple(results.study.scale(results.scale).settings.get("labels", ()))
 
 
 def ranked(results: Results) -> Verdict:
-    """At each number of labels: random below TF-IDF below pre-trained, by the means over seeds."""
+    """At each number of labels, random vectors are worse than TF-IDF, and TF-IDF is worse than pre-trained vectors, by
+    the means over seeds."""
     curves = {choice: results.mean_list(choice, "measure.accuracies") for choice in CHOICES}
     if not all(curves[choice] for choice in ("random", "tf_idf", "pretrained")):
         return Verdict(UNTESTED, "random, TF-IDF or pre-trained vectors are not measured")
@@ -42,8 +43,9 @@ def ranked(results: Results) -> Verdict:
 
 
 def moved(results: Results) -> Verdict:
-    """At the input a word is nearly itself whatever its sense, after the layers of the trained encoder its states are
-    nearer within a sense than across, for every word; and clearly more than as drawn."""
+    """At the input the states of a word are nearly equal for both senses. After the last layer of the trained encoder
+    they are more similar within a sense than across senses, for every word, and clearly more than with random weights.
+    """
     gaps, words = results.values("encoder", "measure.gap_last"), results.values("encoder", "measure.words")
     if not gaps:
         return Verdict(UNTESTED, "the trained encoder is not measured")
@@ -60,13 +62,15 @@ def moved(results: Results) -> Verdict:
 
 
 def pictured(results: Results) -> Verdict:
-    """The picture is there: one word's states in the plane, layer by layer, and its senses part at the end."""
+    """The figure shows the states of one word by layer, and its senses are separate at the last layer."""
     points = results.values("encoder", "measure.points")
     if not points:
         return Verdict(UNTESTED, "the trained encoder is not measured")
     shown = results.study.scale(results.scale).settings.get("shown", "")
     gap = results.values("encoder", "measure.words")[0].get(shown, 0.0)
-    return Verdict(HELD if gap > 0 else FAILED, f"figures/word.png; {shown}: {gap:+.2f} within less across at the end")
+    return Verdict(
+        HELD if gap > 0 else FAILED, f"figures/word.png; {shown}: {gap:+.2f} within minus across, last layer"
+    )
 
 
 VERDICTS = {

@@ -1,11 +1,12 @@
-"""GLUE in small: the average over tasks of labelled text, a Transformer and LSTMs, pre-trained and from scratch.
+"""A small version of GLUE: average scores of a Transformer and LSTMs, pre-trained and from scratch, on labelled text.
 
     attention-research reproduce lectures/glue --scale=cpu
 
-GLUE's own sets (Wang et al. 2018, arXiv 1804.07461) are in no registry package. What stands for them are real labelled
-sets, as text to text: sentences and reviews by sentiment (SST-2 is made of the former), news and quiz questions by
-topic; nothing stands for its pairs of sentences (NLI, paraphrase, similarity), the greater part of it. Pre-training is
-span corruption on film reviews without their labels; a task's score is the mean of its metrics, as in GLUE.
+The data sets of GLUE (Wang et al. 2018, arXiv 1804.07461) are in no registry package. They are replaced by other
+labelled data sets, as text to text: sentiment of sentences and of reviews (the sentences are the source of SST-2), and
+topics of news and of quiz questions. Nothing replaces the pairs of sentences (NLI, paraphrase, similarity), which are
+the larger part of GLUE. Pre-training is span corruption on film reviews without their labels. The score of a task is
+the mean of its metrics, as in GLUE.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ...t5_2020.labels import SCRATCH
 from .verdicts import ROWS, TASKS, VERDICTS, draw
 
 CONFIG = "configs/text_to_text/t5_2020.py"
-#: Task -> its data, metrics, the longest target.
+#: Task -> data, metrics, longest target.
 SETS: dict[str, tuple[dict[str, Any], tuple[str, ...], int]] = {
     "sentence": ({"name": "reviews/rotten_tomatoes", "prefix": "sentence: ", "source": ("text",), "target": "label"},
                  ("accuracy",), 4),
@@ -31,15 +32,15 @@ SETS: dict[str, tuple[dict[str, Any], tuple[str, ...], int]] = {
     "quiz": ({"name": "trivia/red", "prefix": "subject: ", "source": ("question",), "target": "topic"},
              ("accuracy", "matthews"), 12),
 }  # fmt: skip
-#: Scale -> the longest source, updates, rows of a batch, test examples that are scored (None: all).
+#: Scale -> longest source, updates, batch size, number of scored test examples (None: all).
 SIZES = {"gpu": (128, 2000, 64, None), "cpu": (64, 200, 16, 512), "smoke": (32, 2, 4, 8)}
-#: Of fine-tuning, by the optimizer that each architecture is trained with.
+#: The learning rates of fine-tuning, for the optimizer of each architecture.
 RATES = {"transformer": 0.01, "lstm": 0.002}
 WIDTH = {"gpu": 512, "cpu": 96, "smoke": 16}
 
 
 def lstm(scale: str) -> dict[str, Any]:
-    """A bidirectional LSTM that an LSTM reads by attention (Luong et al. 2015), trained by Adam."""
+    """The overrides of a bidirectional LSTM encoder and an LSTM decoder with attention (Luong et al. 2015) and Adam."""
     model = {"kind": "recurrent", "width": WIDTH[scale], "num_layers": 1, "cell": {"kind": "lstm"}}
     model |= {"encoder": {"kind": "bidirectional"}, "decoder": {"kind": "luong", "start": {"kind": "projected"}}}
     training = {"training.optimizer": {"kind": "adam"}, "training.learning_rate": 0.003, "training.clip_norm": 1.0}
@@ -47,7 +48,7 @@ def lstm(scale: str) -> dict[str, Any]:
 
 
 def tuned(task: str, rate: float, scale: str) -> dict[str, Any]:
-    """What a fine-tuning changes of its row at a scale."""
+    """The overrides of a fine-tuning at a scale."""
     (data, metrics, target), (longest, steps, batch_size, examples) = SETS[task], SIZES[scale]
     more = {"steps": steps, "batch_size": batch_size, "examples": examples}
     made = text_to_text(data, (longest, target), metrics, scored_together=8 if scale == "smoke" else 64, **more)
@@ -55,14 +56,14 @@ def tuned(task: str, rate: float, scale: str) -> dict[str, Any]:
 
 
 def stages(model: str) -> tuple[Stage, ...]:
-    """Pre-training, then a fine-tuning for each task."""
+    """The stages: pre-training, then a fine-tuning for each task."""
     made = lambda task, scale: tuned(task, RATES[model], scale)
     tunings = (finetune(task, made(task, "gpu"), at={scale: made(task, scale) for scale in SIZES}) for task in TASKS)
     return (train, *tunings)
 
 
 def row(id: str) -> Row:
-    """A row by its id: the model, and whether it is from scratch."""
+    """The row with the given id, which names the model and whether it is trained from scratch."""
     model, scratch = id.split("_")[0], id.endswith("_scratch")
     given = lambda scale: {**(lstm(scale) if model == "lstm" else {}), **(SCRATCH if scratch else {})}
     scales = ("cpu", "gpu") if scratch else None
@@ -89,7 +90,7 @@ STUDY = Study(
         STEPS_PER_SECOND,
         LOSS,
         *(Column(f"{task}.score", name, fixed(1), better="higher") for task, name in TASKS.items()),
-        *(Column(f"{task}.majority_accuracy", f"{name}, one answer always", fixed(1), spread=False)
+        *(Column(f"{task}.majority_accuracy", f"{name}, majority class", fixed(1), spread=False)
           for task, name in TASKS.items()),
     ),
     claims="../../claims.csv",
@@ -102,9 +103,9 @@ STUDY = Study(
     verdicts=VERDICTS,
     figures=(draw,),
     notes=(
-        "Scores in percent on our own test splits: accuracy; of news the mean of accuracy and macro-F1; of quiz "
-        "questions (39 subjects) that of accuracy and Matthews's correlation. An answer that is no label is wrong.",
-        "GLUE's pairs of sentences have no counterpart here, so that the average is of single texts alone. At cpu "
-        "pre-training reads 0.6 million pieces of film reviews: no leader of a benchmark did with so little.",
+        "Scores are in percent on our own test splits: accuracy; for news the mean of accuracy and macro-F1; for quiz "
+        "questions (39 subjects) the mean of accuracy and Matthews correlation. Outputs that are not labels are wrong.",
+        "GLUE's pairs of sentences have no counterpart here, so the average is over single texts only. At cpu "
+        "pre-training reads only 0.6 million word pieces of film reviews, far less than models that lead a benchmark.",
     ),
 )  # fmt: skip

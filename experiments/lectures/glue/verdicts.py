@@ -1,4 +1,4 @@
-"""The rows, the verdict and the picture of `lectures/glue`."""
+"""The rows, the verdict and the figure of `lectures/glue`."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ LEADER = "transformer"
 
 
 def averages(results: Results, row: str) -> list[float]:
-    """The mean over the tasks of each seed's scores; empty where a task is missing."""
+    """Returns the scores of each seed, averaged over tasks; the list is empty if a task is missing."""
     lists = [results.values(row, f"{task}.score") for task in TASKS]
     return [statistics.fmean(values) for values in zip(*lists, strict=False)] if all(lists) else []
 
 
 def tops(results: Results) -> Verdict:
-    """The pre-trained Transformer's average against that of each other row."""
+    """The average of the pre-trained Transformer is above that of each other row."""
     found = {row: averages(results, row) for row in ROWS}
     said = [f"{name}: average {statistics.fmean(found[row]):.1f} ({', '.join(f'{x:.1f}' for x in found[row])})"
             for row, name in ROWS.items() if found[row]]  # fmt: skip
     others = [row for row in ROWS if row != LEADER]
     if not all(found.values()) or min(map(len, found.values())) < 2:
-        return Verdict(UNTESTED, "; ".join(["not all of four rows are measured over two seeds", *said]))
+        return Verdict(UNTESTED, "; ".join(["not all four rows are measured with two seeds", *said]))
     cases = {ROWS[row]: between(LEADER, row, found[LEADER], found[row], "average") for row in others}
     return conclude(cases).beside(*said)
 
@@ -41,7 +41,7 @@ VERDICTS = {"glue-tops-transformer": tops}
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
-    """Scores of each task and their average, a mark a seed; what one answer always gets as a grey line."""
+    """Draws the scores of each task and their average, one mark per seed; a grey line shows the majority class."""
     rows = [row for row in ROWS if averages(results, row)]
     if not rows:
         return None
@@ -62,7 +62,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
     axis.set_xticks(range(len(groups)), list(groups.values()))
     axis.set_xlim(-0.5, len(groups) - 0.5)
     axis.set_ylim(0, 103)
-    axis.set_ylabel("score, % (grey: one answer always, accuracy)")
+    axis.set_ylabel("score, % (grey: accuracy of the majority class)")
     axis.legend(fontsize=8, ncols=2)
     where = folder / "scores.png"
     save(pyplot, figure, where)
