@@ -38,8 +38,8 @@ def branches(*around: str, **layers: tuple[str, ...]) -> Overrides:
 
 
 def with_adam(sizes: Sizes) -> Overrides:
-    """The changes of the rows that use Adam instead of Adafactor: logits and embeddings are not scaled at
-    initialization."""
+    """The further changes of the rows that use Adam instead of Adafactor: logits and embeddings are scaled explicitly
+    instead of by the initialization."""
     rate, warmup_steps, ramp_steps = sizes.adam
     return {
         "model.self_attention.kind": "t5_scaled",

@@ -3,10 +3,10 @@
     near the kings , the dog by the rivers that a farmer paint~ often sleep~
 
 The task follows Linzen, Dupoux & Goldberg 2016 (arXiv 1611.01368): a verb agrees with its subject, whatever nouns are
-between them. Prepositional phrases and relative clauses are nested; the noun of a relative clause is its subject or
-not. Some verbs have an object. Nouns show their number; verbs do not, and their number is the label. Trees are over
-words. The subject, the object and modifiers of the event depend on the verb. The article, the preposition and the
-relative verb depend on the noun, and the noun of a preposition depends on the preposition.
+between them. Prepositional phrases and relative clauses are nested. The noun before a relative clause is the subject
+of the clause or not. Some verbs have an object. Nouns show their number; verbs do not, and their number is the label.
+Trees are over words. The subject, the object and modifiers of the event depend on the verb. The article, the
+preposition and the relative verb depend on the noun, and the noun of a preposition depends on the preposition.
 """
 
 from __future__ import annotations
