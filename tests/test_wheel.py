@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from attention_research.training.environment import fingerprint
-from tests.docs.test_adding_a_variant import walk
+from tests.docs.test_adding import walk
 
 pytestmark = pytest.mark.slow
 

@@ -7,15 +7,13 @@ float32 values exactly.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from html import escape
 
 import numpy as np
 
 from attention_research.analysis.attention import Attention, AttentionMap
-from attention_research.analysis.attention_script import SCRIPT, STYLE
+from attention_research.analysis.attention_script import SCRIPT, STYLE, content_hash
 
 
 def page(attention: Attention) -> str:
@@ -72,11 +70,6 @@ word; &lt;s&gt; and &lt;/s&gt; are the start and the end of the sentence.</p>
 </body>
 </html>
 """
-
-
-def content_hash(text: str) -> str:
-    """The hash of an inline style or script for a content security policy."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _data(attention: Attention) -> str:

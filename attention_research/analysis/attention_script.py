@@ -1,5 +1,8 @@
 """Style and script of the attention page (`attention_page`): plain CSS and JavaScript without libraries."""
 
+import base64
+import hashlib
+
 STYLE = """
 :root { color-scheme: light dark; --back: #fff; --ink: #1a1a1a; --quiet: #595959; --line: #d0d0d0; --square: #0072b2;
   --band: #fff3d6; --edge: #8a4b00; }
@@ -208,3 +211,8 @@ by("cells").addEventListener("pointermove", point);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 chooseKind();
 """
+
+
+def content_hash(text: str) -> str:
+    """The hash of an inline style or script for a content security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -13,7 +13,7 @@ from html import escape
 
 import numpy as np
 
-from attention_research.analysis.attention_page import content_hash
+from attention_research.analysis.attention_script import content_hash
 from attention_research.analysis.picture_attention import PictureAttention
 from attention_research.analysis.picture_script import SCRIPT, STYLE
 

@@ -9,36 +9,43 @@ import base64
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
 
+from attention_research.analysis.attention_script import content_hash
 from attention_research.studies.figures import Figure
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; }
+:root { color-scheme: light dark; --back: #fff; --ink: #1a1a1a; --quiet: #444; --rule: #ddd; --block: #f4f4f4; }
+@media (prefers-color-scheme: dark) {
+  :root { --back: #16181c; --ink: #ececec; --quiet: #b0b0b0; --rule: #3d4148; --block: #22252b; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--back); }
 main { margin: 0 auto; max-width: 92rem; padding: 1rem; }
 h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 .scroll { overflow-x: auto; } .scroll:focus, summary:focus { outline: 2px solid #0072b2; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .95rem; }
-caption { text-align: left; padding: .3rem 0; color: #444; }
-th, td { padding: .3rem .7rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #ddd; }
-thead th { border-bottom: 2px solid #333; vertical-align: bottom; }
+caption { text-align: left; padding: .3rem 0; color: var(--quiet); }
+th, td { padding: .3rem .7rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--rule); }
+thead th { border-bottom: 2px solid var(--quiet); vertical-align: bottom; }
 th[scope=row], .text { text-align: left; } .long { white-space: normal; min-width: 14rem; vertical-align: top; }
 td.long { overflow-wrap: anywhere; }
-img { max-width: 100%; height: auto; } figure { margin: 1rem 0; } figcaption { color: #444; }
+img { max-width: 100%; height: auto; background: #fff; } figure { margin: 1rem 0; }
+figcaption { color: var(--quiet); }
 dl { display: grid; grid-template-columns: minmax(8rem, max-content) 1fr; gap: .2rem 1.5rem; }
 dt { font-weight: 600; } dd { margin: 0; overflow-wrap: anywhere; } pre, code { font-size: .9rem; }
-pre { background: #f4f4f4; padding: .7rem; overflow-x: auto; } summary { cursor: pointer; padding: .3rem 0; }
+pre { background: var(--block); padding: .7rem; overflow-x: auto; } summary { cursor: pointer; padding: .3rem 0; }
 """
 
 
-def document(title: str, parts: Sequence[str]) -> str:
-    """The page with a title and these parts, which are HTML."""
+def document(title: str, parts: Sequence[str], *, style: str = "", script: str = "") -> str:
+    """The page with a title and these parts, which are HTML. ``style`` and ``script`` are added to the page."""
+    policy = f"{_POLICY}; script-src {content_hash(script)}" if script else _POLICY
+    end = f"<script>{script}</script>\n" if script else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f'<link rel="icon" href="data:,">\n<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n'
-        f"<body>\n<main>\n{chr(10).join(parts)}\n</main>\n</body>\n</html>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<link rel="icon" href="data:,">\n<title>{escape(title)}</title>\n<style>{_STYLE}{style}</style>\n</head>\n'
+        f"<body>\n<main>\n{chr(10).join(parts)}\n</main>\n{end}</body>\n</html>\n"
     )
 
 

@@ -88,7 +88,7 @@ def _train(
     if hosts.is_first():
         if not begun:
             keeping.keep(data, workdir, trainer.config, report)
-        known = {**recorded(data.tokenizer), **initial.kept(workdir)}
+        known = {**recorded(data.tokenizer), **initial.kept(workdir), "parameters": trainer.parameter_count}
         write_json(workdir / "environment.json", {**describe(), **execution.describe(), **known})
     with ExitStack() as stack:
         checkpoints = stack.enter_context(Checkpoints(workdir, settings, report, further.criterion))

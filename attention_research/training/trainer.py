@@ -39,6 +39,7 @@ class Trainer:
         self.data: Data = parts.data()
         self.structure, parameters, _ = abstract(self.make_model)
         self.parameters = tuple(name for name in self.structure.names if name in parameters)
+        self.parameter_count = sum(x.size for x in parameters.values())
         width = config.resolved["model"].get("width")
         self.optimizer = optimizer = self.settings.optimizer(width)
         schedule = self.settings.schedule(width)

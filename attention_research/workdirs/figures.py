@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attention_research.studies.chart import Line, chart
 from attention_research.studies.columns import metrics
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles
 from attention_research.studies.results import finite
 from attention_research.training import tracking
 from attention_research.workdirs.reading import Run, is_number
@@ -35,6 +36,49 @@ def draw(run: Run, folder: Path) -> list[Figure]:
         _others(pyplot, run, folder / "training.png"),
     )
     return [figure for figure in drawn if figure]
+
+
+def charts(run: Run) -> list[str]:
+    """The same curves as HTML that answers to the pointer, for the page of the run."""
+    found = [chart(*_losses_as_lines(run))]
+    known = {metric.name: metric for metric in metrics()}
+    for (name, split), seeds in run.further().items():
+        evaluation, _, metric = name.partition(".")
+        title = known[metric].title if metric in known else metric
+        lines = [Line(_of_seed(split, seed, seeds), _pairs(curve), i) for i, (seed, curve) in enumerate(seeds.items())]
+        found.append(chart(f"{evaluation}: {title} by step", title, lines))
+    for name, (title, logarithmic) in _PANELS.items():
+        seeds = run.curves(name)
+        lines = [Line(_of_seed(title, seed, seeds), _pairs(curve), i) for i, (seed, curve) in enumerate(seeds.items())]
+        values = [value for line in lines for _, value in line.points]
+        wide = logarithmic and bool(values) and 0 < 20 * min(values) < max(values)
+        found.append(chart(f"{title[0].upper()}{title[1:]} by step", title, lines, logarithmic=wide))
+    return [one for one in found if one]
+
+
+def _losses_as_lines(run: Run) -> tuple[str, str, list[Line]]:
+    """Title, label and lines of the losses: training as logged (pale) and as a running mean, validation as marks."""
+    training, validation = run.curves("loss"), run.curves("loss", "validation")
+    window = max(1, max(map(len, training.values()), default=0) // _WINDOW)
+    lines = []
+    for colour, (seed, curve) in enumerate(training.items()):
+        steps, values = _points(curve)
+        mean = list(zip(steps, smoothed(values, window), strict=True))
+        lines += [Line("", _pairs(curve), colour, pale=True)] if window > 1 else []
+        lines.append(Line(_of_seed("training", seed, training), mean, colour))
+    for colour, (seed, curve) in enumerate(validation.items()):
+        of_its_own = colour + len(COLOURS) // 2 if len(validation) == 1 else colour
+        lines.append(Line(_of_seed("validation", seed, validation), _pairs(curve), of_its_own, marks=True))
+    said = f" (mean of {window} logged steps)" if window > 1 else ""
+    return f"Loss by step{said}", "loss", lines
+
+
+def _of_seed(label: str, seed: int, seeds: Mapping[int, Any]) -> str:
+    return f"{label}, seed {seed}" if len(seeds) > 1 else label
+
+
+def _pairs(curve: Mapping[int, float]) -> list[tuple[float, float]]:
+    return list(zip(*_points(curve), strict=True))
 
 
 def _points(curve: Mapping[int, float]) -> tuple[list[int], list[float]]:

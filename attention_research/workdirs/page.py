@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -13,14 +12,13 @@ from typing import Any
 from attention_research.config.annotations import spell
 from attention_research.config.record import flat
 from attention_research.errors import ConfigError, RunError
-from attention_research.studies import document
+from attention_research.studies import chart, document
 from attention_research.studies.columns import significant
-from attention_research.studies.figures import Figure
 from attention_research.studies.loading import find_studies
 from attention_research.studies.run import run_study
 from attention_research.training.workdir import write_text
 from attention_research.workdirs import reading, status
-from attention_research.workdirs.figures import draw
+from attention_research.workdirs.figures import charts
 from attention_research.workdirs.reading import Run
 
 _SAMPLES = {"source": "source", "reference": "reference", "translation": "model"}
@@ -38,12 +36,11 @@ def report(folder: Path, output: Path | None = None) -> Path:
             _write(output, drawn.read_text(encoding="utf-8"))
         return output
     run = Run.read(folder)
-    with tempfile.TemporaryDirectory() as pictures:
-        try:
-            html = page(run, draw(run, Path(pictures)))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RunError(f"{folder}: its files do not fit together ({type(error).__name__}: {error})") from error
-        _write(output, html)
+    try:
+        html = page(run)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(f"{folder}: its files do not fit together ({type(error).__name__}: {error})") from error
+    _write(output, html)
     return output
 
 
@@ -78,7 +75,7 @@ def redraw(folder: Path) -> Path:
     return Path(drawn["report"])
 
 
-def page(run: Run, figures: Sequence[Figure]) -> str:
+def page(run: Run) -> str:
     """The page of a run, as HTML."""
     line = status.run_line(run.folder)
     title = f"{run.folder.name} · {run.config.spec}" if run.config.spec else run.folder.name
@@ -90,15 +87,15 @@ def page(run: Run, figures: Sequence[Figure]) -> str:
         document.grid([["quantity", "value"], *map(list, _numbers(run).items())], "The run in numbers"),
         f"<p>Training loss is the optimised one, the mean of the last {reading.LAST} logged steps.</p>",
     ]
-    if figures:
-        parts += ["<h2>Curves</h2>", *map(document.picture, figures)]
+    if curves := charts(run):
+        parts += ["<h2>Curves</h2>", *curves]
     if run.evaluation:
         parts += ["<h2>Evaluation</h2>", *_evaluation(run)]
     parts += ["<h2>Config</h2>", *_config(run)]
     if run.environment:
         parts += ["<h2>Where the numbers come from</h2>", document.facts(_environment(run.environment))]
     parts += ["<h2>Commands</h2>", document.commands(_commands(run))]
-    return document.document(title, parts)
+    return document.document(title, parts, style=chart.STYLE, script=chart.SCRIPT if curves else "")
 
 
 def _numbers(run: Run) -> dict[str, str]:
@@ -165,7 +162,7 @@ def _environment(environment: Mapping[str, Any]) -> dict[str, str]:
             value = ", ".join(f"{package} {version}" for package, version in value.items())
         elif name == "mesh":
             value = ", ".join(f"{axis} {size}" for axis, size in value.items())
-        elif name == "command":
+        elif name in ("command", "parameters"):
             continue
         elif isinstance(value, list):
             value = ", ".join(map(str, value))

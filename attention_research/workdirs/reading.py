@@ -141,8 +141,9 @@ class Run:
         a_step = seconds_a_step(line for line in self.metrics if line["split"] == "train")
         measured = stages.get("train", {}).get("steps_per_second")
         return {
-            "parameters": stages.get("inspect", {}).get("parameters"),
+            "parameters": stages.get("inspect", {}).get("parameters") or self.environment.get("parameters"),
             "step": self.step,
+            "minutes_of_training": self.step * a_step / 60 if a_step else None,
             "training_loss": statistics.fmean(list(training.values())[-LAST:]) if training else None,
             "validation_loss": list(validation.values())[-1] if validation else None,
             "best_validation_loss": min(validation.values(), default=None, key=_nan_last),

@@ -32,7 +32,9 @@ class Reader(HTMLParser):
         if tag == "img":
             self.alts.append(given.get("alt"))
         self.asks += [given[name] for name in ("src", "href") if name in given]
-        self.asks += [tag] if tag in ("script", "iframe") else []
+        self.asks += [tag] if tag == "iframe" or (tag == "script" and "src" in given) else []
+        if tag == "svg":
+            self.alts.append(given.get("aria-label"))
 
     def handle_data(self, data):
         self.text += data
@@ -71,8 +73,8 @@ def test_the_command_can_be_typed_again(page, run):
 
 def test_it_asks_the_network_for_nothing_and_says_its_pictures_in_words(page):
     assert page.asks and all(re.match("data:(image/png;base64,|,$)", ask) for ask in page.asks)
-    assert len(page.alts) == 2 and "training loss, seed 1: 11.00 at step 1, 6.00 at 6" in page.alts[0]
-    assert "lowest 20.00, last 22.00" in page.alts[0] and "last 0.6" in page.alts[1]
+    assert page.alts[0].startswith("Loss by step: ") and "training, seed 1 11 to 6" in page.alts[0]
+    assert "validation, seed 0 " in page.alts[0] and "to 0.6" in page.alts[1]
     assert page.headers > 20
 
 
@@ -85,7 +87,7 @@ def test_further_evaluations_have_curves_and_a_table(make_run, evaluation, tmp_p
     assert main(["report", str(folder)]) == 0
     page = Reader((folder / "report.html").read_text())
     assert {row[0]: row[1:] for row in page.rows}["b.bleu"] == ["validation", "3.250"]
-    assert len(page.alts) == 3 and "b: BLEU: best 5, last 3" in page.alts[1]
+    assert "b: BLEU by step: validation 1 to 3" in page.alts
 
 
 def test_a_run_that_has_not_begun_has_a_page(make_run, tmp_path, capsys):
@@ -125,3 +127,20 @@ def test_the_page_stands_in_a_browser(run, page, browse):
     assert not setting.is_visible()
     tab.locator("summary").last.press("Enter")
     assert setting.is_visible()
+
+
+@pytest.mark.slow
+def test_curves_answer_to_the_pointer_and_the_arrow_keys(run, tmp_path, browse):
+    """The steps and values are those of metrics.jsonl."""
+    assert main(["report", str(run), f"--output={tmp_path / 'page.html'}"]) == 0
+    opened = browse(tmp_path / "page.html")
+    logged = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    losses = {line["step"]: line["loss"] for line in logged if line["split"] == "train" and line["seed"] == 1}
+    figure = opened.locator("[data-chart]").first
+    box = figure.locator("svg").bounding_box()
+    opened.mouse.move(box["x"] + box["width"] - 20, box["y"] + 50)
+    assert figure.locator("output").inner_text().startswith("step 6: ")
+    assert f"training, seed 1 {losses[6]:.4g}" in figure.locator("output").inner_text()
+    figure.focus()
+    opened.keyboard.press("ArrowLeft")
+    assert f"training, seed 1 {losses[5]:.4g}" in figure.locator("output").inner_text()
