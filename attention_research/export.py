@@ -4,7 +4,8 @@ The file holds each parameter and statistic under its dotted name, floats as flo
 `config` (config.json); `git_revision` and `fingerprint` of the sources that trained the model; `step` (for averaged
 checkpoints, `averaged` lists all steps; `checkpoint` says how the checkpoint was chosen); `seed`; and `tokenizer`, the
 fingerprint of the vocabulary ("none" for data without a vocabulary, such as images). Any safetensors reader can read
-the file; `load` rebuilds the model.
+the file; `load` rebuilds the model. Next to the file stands a model card, `FILE.card.md`: what the model is, its data,
+its scores and how to load it.
 """
 
 from __future__ import annotations
@@ -91,11 +92,51 @@ def export(
     _write(path, lambda place: save_file(arrays, place, metadata))
     count = sum(parameters[name].size for name in parameters)
     lines = [f"{path} · {count:,} parameters in {len(parameters)} arrays · {trained.selection}, seed {seed}"]
+    card = _card(path.name, trained, environment, metadata, count)
+    _write(path.with_suffix(".card.md"), lambda place: place.write_text(card, encoding="utf-8"))
+    lines.append(f"{path.with_suffix('.card.md')} · model card")
     if tokenizer:
         beside = vocabulary_of(path)
         _write(beside, lambda place: shutil.copyfile(vocabulary.path, place))
         lines.append(f"{beside} · {vocabulary.size:,} pieces · fingerprint {values[-1]}")
     return lines
+
+
+def _card(
+    name: str, trained: Trained, environment: Mapping[str, Any], metadata: Mapping[str, str], count: int
+) -> str:
+    """The model card: what the model is, its data, its scores and how to load it, as Markdown."""
+    resolved = trained.config.resolved
+    data = resolved["data"].get("name") or resolved["data"]["kind"]
+    try:
+        found = json.loads((trained.workdir / "evaluation.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = {}
+    facts = {
+        "model": f"{resolved['model']['kind']}, {count:,} parameters",
+        "task": resolved["task"]["kind"],
+        "data": f"{data} (licences of the data sets: docs/data_licences.md of the repository)",
+        "config": f"{trained.config.spec or 'given by a program'}, hash {trained.config.hash}",
+        "checkpoint": f"{trained.selection}, seed {metadata['seed']}",
+        "trained with": f"git revision {metadata['git_revision']}, {environment.get('date', 'date unknown')}",
+        "vocabulary": f"fingerprint {metadata['tokenizer']}",
+    }
+    skipped = ("step", "seed", "sentences", "tokens")
+    scores = {one: value for one, value in found.items() if isinstance(value, float) and one not in skipped}
+    lines = [f"# {name.removesuffix('.safetensors')}", "", "| | |", "| --- | --- |"]
+    lines += [f"| {title} | {text} |" for title, text in facts.items()]
+    lines += ["", "## Scores", ""]
+    if scores:
+        of = f"{found.get('sentences', '?')} examples of {found.get('split', '?')}, step {found.get('step', '?')}"
+        signatures = [f"`{value}`" for one, value in found.items() if "signature" in one]
+        lines += [f"{of}{' (' + ', '.join(signatures) + ')' if signatures else ''}:", ""]
+        lines += [f"- {one.replace('_', ' ')}: {value:.4g}" for one, value in scores.items()]
+    else:
+        lines.append("Not evaluated: `attention-research evaluate --workdir=...`, then export again.")
+    lines += ["", "## Load", "", "```python", "from attention_research.export import load", ""]
+    lines += [f'model = load("{name}")', "# Inside a function that JAX traces:"]
+    lines += ["module = model.structure.merge(model.parameters, model.statistics)", "```", ""]
+    return "\n".join(lines)
 
 
 def vocabulary_of(path: Path) -> Path:

@@ -177,3 +177,17 @@ def test_status_compare_and_report_of_a_trained_run(trained, tmp_path, capsys):
     assert main(["report", str(workdir), f"--output={tmp_path / 'page.html'}"]) == 0
     page = (tmp_path / "page.html").read_text()
     assert page.count("<svg") >= 2 and "Samples" in page and "finished" in page
+
+
+def test_a_model_card_stands_beside_the_file(trained, file):
+    card = file.with_suffix(".card.md").read_text(encoding="utf-8")
+    config = trained[1].config
+    assert card.startswith("# second\n") and f"hash {config.hash}" in card and "wmt14_translate/fr-en" in card
+    assert "seed 8" in card and f'load("{file.name}")' in card
+    if not (trained[0] / "evaluation.json").exists():
+        assert "Not evaluated" in card
+    evaluate(trained[0])
+    assert main(["export", f"--workdir={trained[0]}", str(file.with_name("scored.safetensors"))]) == 0
+    scored = file.with_name("scored.card.md").read_text(encoding="utf-8")
+    found = json.loads((trained[0] / "evaluation.json").read_text())
+    assert f"- bleu: {found['bleu']:.4g}" in scored and f"`{found['signature']}`" in scored
