@@ -9,11 +9,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 from attention_research.studies.figures import COLOURS
 
+#: From a number to its place on the page, and the two ends of an axis.
+Place = Callable[[float], float]
+Ends = tuple[float, float]
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 880, 300, 64, 34, 12, 12
 #: A line has at most this many points.
 POINTS = 400
@@ -84,7 +87,9 @@ def _drawn(line: Line, places: Sequence[tuple[float, float]]) -> str:
     return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width}" opacity="{opacity}"/>'
 
 
-def _axes(place_x, place_y, of_x, of_y, logarithmic, x_label, y_label) -> str:  # type: ignore[no-untyped-def]
+def _axes(
+    place_x: Place, place_y: Place, of_x: Ends, of_y: Ends, logarithmic: bool, x_label: str, y_label: str
+) -> str:
     """Ticks with their lines and numbers, and the labels of both axes."""
     parts = []
     for y in _ticks(*of_y, logarithmic=logarithmic):
