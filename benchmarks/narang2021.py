@@ -98,7 +98,8 @@ def measure(scale: str = "cpu", rounds: int = 5, rows: str = "") -> dict[str, An
     both = [row for row in ours if row in printed]
     order = None
     if len(both) >= 4:
-        order = str(rank_correlation([ours[row] for row in both], [float(printed[row]["steps_per_s"]) for row in both]))
+        theirs = [float(printed[row]["steps a second"]) for row in both]
+        order = str(rank_correlation([ours[row] for row in both], theirs))
     return {
         "benchmark": "narang2021: steps of training",
         "shape": {"study": STUDY, "scale": scale, "rows": len(found)},
@@ -106,7 +107,7 @@ def measure(scale: str = "cpu", rounds: int = 5, rows: str = "") -> dict[str, An
         "versions": versions("jax", "jaxlib", "flax", "optax"),
         "times": times,
         "steps_per_second": {row: round(value, 3) for row, value in ours.items()},
-        "paper_steps_per_second": {row: float(printed[row]["steps_per_s"]) for row in both},
+        "paper_steps_per_second": {row: float(printed[row]["steps a second"]) for row in both},
         "rank_correlation": order,
         "targets": [],
     }
