@@ -1,6 +1,8 @@
 """`completion`: prints a script with which a shell completes commands and options.
 
-attention-research completion bash > ~/.local/share/bash-completion/completions/attention-research
+For bash:
+
+    attention-research completion bash > ~/.local/share/bash-completion/completions/attention-research
 """
 
 from __future__ import annotations

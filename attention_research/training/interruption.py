@@ -29,7 +29,7 @@ class Interrupted(SystemExit):
 class Stop:
     """Records signals that ask the process to stop.
 
-    While `patient` is false, the first signal ends the process at once, because there is nothing to save. If a library
+    While `patient` is false, there is nothing to save yet, and the first signal ends the process at once. If a library
     catches the exception, `leave` raises it again. While `patient` is true, the first signal only sets `number`, which
     the loop reads after its step, and a second signal ends the process at once. Signals within one second count as one,
     because a scheduler may send a signal to the processes of a job and to their supervisor, which forwards it.

@@ -45,11 +45,9 @@ def charts(run: Run) -> list[str]:
     for (name, split), seeds in run.further().items():
         evaluation, _, metric = name.partition(".")
         title = known[metric].title if metric in known else metric
-        lines = [Line(_of_seed(split, seed, seeds), _pairs(curve), i) for i, (seed, curve) in enumerate(seeds.items())]
-        found.append(chart(f"{evaluation}: {title} by step", title, lines))
+        found.append(chart(f"{evaluation}: {title} by step", title, _lines(split, seeds)))
     for name, (title, logarithmic) in _PANELS.items():
-        seeds = run.curves(name)
-        lines = [Line(_of_seed(title, seed, seeds), _pairs(curve), i) for i, (seed, curve) in enumerate(seeds.items())]
+        lines = _lines(title, run.curves(name))
         values = [value for line in lines for _, value in line.points]
         wide = logarithmic and bool(values) and 0 < 20 * min(values) < max(values)
         found.append(chart(f"{title[0].upper()}{title[1:]} by step", title, lines, logarithmic=wide))
@@ -71,6 +69,11 @@ def _losses_as_lines(run: Run) -> tuple[str, str, list[Line]]:
         lines.append(Line(_of_seed("validation", seed, validation), _pairs(curve), of_its_own, marks=True))
     said = f" (mean of {window} logged steps)" if window > 1 else ""
     return f"Loss by step{said}", "loss", lines
+
+
+def _lines(label: str, seeds: Mapping[int, Mapping[int, float]]) -> list[Line]:
+    """One line for each seed."""
+    return [Line(_of_seed(label, seed, seeds), _pairs(curve), i) for i, (seed, curve) in enumerate(seeds.items())]
 
 
 def _of_seed(label: str, seed: int, seeds: Mapping[int, Any]) -> str:

@@ -2,8 +2,8 @@
 
 A block is x + attention(x), then x + feed-forward(x) with 4 D hidden units. It is applied to one row, forward only
 (Wang et al. 2020, arXiv 2006.04768, section 5.3, also time inference). Materialized attention writes its [N T S] scores
-to memory; the fused kernel does not. The three are timed alternately in one process. Memory is what the compiled
-program allocates beside its arguments.
+to memory; the fused kernel does not. The three are timed alternately in one process. Memory is the
+temporary memory of the compiled program, without its arguments.
 """
 
 from __future__ import annotations

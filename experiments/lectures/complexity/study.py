@@ -8,7 +8,7 @@ memory or not. For each layer the study measures:
 - the powers of length and width with which the number of multiply-adds grows;
 - the longest chains of dependent products, forward and backward;
 - the time of forward and backward together, by length and width;
-- the bytes that the compiled gradient allocates beside its arguments and results, by length;
+- the temporary memory of the compiled gradient in bytes, without its arguments and results, by length;
 - the length from which attention costs more than another layer, counted and timed.
 
 It also measures blocks of width 1,024 at the three lengths of the lectures, 30, 512 and 10,000, the share of scores and
@@ -85,7 +85,7 @@ def _gradient(call: Any) -> Any:
 
 
 def compiled_bytes(kind: str, width: int, length: int) -> int:
-    """The bytes that the compiled gradient allocates beside its arguments and results, as reported by the compiler."""
+    """The temporary memory of the compiled gradient in bytes, without arguments and results, as XLA reports it."""
     import jax
 
     from ...vaswani2017.sequence_layers import Sizes, abstract_call
