@@ -1,4 +1,4 @@
-"""What every test runs under: strict dtype promotion, checked shapes, a persistent compilation cache."""
+"""Settings of all tests: strict dtype promotion, run-time shape checks, a persistent compilation cache."""
 
 import gc
 import os
@@ -11,16 +11,16 @@ from attention_research import allocator
 
 allocator.keep_pages()
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Tracing and compiling is what the tests do most, and what they compare needs no optimised code. Programs that tests
-# start inherit this.
+# The tests spend most of their time in tracing and compilation, and they do not need optimised code. Programs that the
+# tests start inherit this setting.
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
-# The older emitters compile these small programs in half the time, and one code generator instead of one a core saves
-# a third of the rest. Newer releases may lack these flags, and XLA ends a process that has one it does not know.
+# The older emitters compile these small programs in half the time. One code generator, instead of one for each core,
+# saves a third of the rest. Newer releases may lack these flags, and XLA ends a process that passes an unknown flag.
 if version("jaxlib").startswith("0.10."):
     FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     os.environ["XLA_FLAGS"] = f"{FLAGS} {os.environ.get('XLA_FLAGS', '')}".strip()
 
-# One cache for the tests and the programs that they start, apart from the user's.
+# One compilation cache for the tests and the programs that they start, separate from the user's cache.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "attention_research" / "xla-tests"
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(CACHE)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
@@ -31,13 +31,13 @@ checked = jaxtyping.jaxtyped
 
 
 def checked_where_public(*, typechecker):
-    """jaxtyping's decorator, but for functions inside functions (decorated anew at every call) and bare signatures."""
+    """jaxtyping's decorator, but not for nested functions (decorated again at every call) and bare signatures."""
     local = lambda x: "<locals>" in getattr(x, "__qualname__", "")
     bare = lambda x: isinstance(x, FunctionType) and not x.__annotations__
     return lambda x: x if local(x) or bare(x) else checked(x, typechecker=typechecker)
 
 
-# Shapes and dtypes of every public signature are checked while tracing (beartype), in tests only.
+# In the tests only, beartype checks the shapes and dtypes of every public signature while it is traced.
 jaxtyping.jaxtyped = checked_where_public
 jaxtyping.install_import_hook(
     ["attention_research.kernels", "attention_research.layers", "attention_research.models"], "beartype.beartype"
@@ -50,8 +50,8 @@ from jax._src.interpreters import partial_eval  # noqa: E402
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_threefry_partitionable", True)
 
-# A tracer without an attribute raises an AttributeError whose text JAX finds by a walk through the whole trace. Flax
-# asks every array of a module for its `sharding`: 7% of tests/config/test_every_leaf_matters.py went into that text.
+# When a tracer lacks an attribute, JAX walks through the whole trace to write the text of the AttributeError. Flax asks
+# every array of a module for its `sharding`: 7% of the time of tests/config/test_every_leaf_matters.py went into this.
 if hasattr(getattr(partial_eval, "DynamicJaxprTracer", None), "_origin_msg"):
     partial_eval.DynamicJaxprTracer._origin_msg = lambda self: ""
 
@@ -63,14 +63,14 @@ gc.set_threshold(200_000, 20, 50)
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_programs():
-    """What a file compiled goes with it: kept to the end, the programs of all files take 6 GB a worker."""
+    """Frees the compiled programs after each file. Kept to the end, they would take 6 GB in each worker."""
     yield
     jax.clear_caches()
 
 
 @pytest.fixture(autouse=True)
 def unchanged_settings():
-    """A test that leaves a setting of JAX changed would decide what later tests of its process see."""
+    """Fails if a test changes a JAX setting and does not restore it: later tests of the process would see it."""
     before = dict(jax.config.values)
     yield
     changed = {name: value for name, value in jax.config.values.items() if value != before.get(name)}
@@ -81,19 +81,19 @@ def unchanged_settings():
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The repository's root: commands run from there."""
+    """The repository's root, where commands run."""
     return ROOT
 
 
 @pytest.fixture(scope="session")
 def torch():
-    """PyTorch, an oracle: the tests that ask for it skip where the extra `oracle` has none for this Python."""
+    """PyTorch as an oracle. Tests that use it are skipped if PyTorch (the extra `oracle`) is not installed."""
     return pytest.importorskip("torch", reason="PyTorch is not installed")
 
 
 @pytest.fixture(scope="module")
 def mock_data(tmp_path_factory, root):
-    """TFDS's mock data, a private data folder, the repository's root as the current folder."""
+    """Sets up TFDS's mock data and a private data folder, and makes the repository's root the current folder."""
     import tensorflow_datasets as tfds
 
     with pytest.MonkeyPatch.context() as patch, tfds.testing.mock_data(num_examples=19):
@@ -103,13 +103,13 @@ def mock_data(tmp_path_factory, root):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--rewrite-goldens` replaces the recorded goldens by what the code says now."""
+    """Adds `--rewrite-goldens`, which replaces the recorded goldens with the current output."""
     parser.addoption("--rewrite-goldens", action="store_true", help="rewrite the golden files")
 
 
 @pytest.fixture
 def browse():
-    """Opens a file in headless Chromium; afterwards: no error, no request but for the file itself and inline data."""
+    """Opens a file in headless Chromium. Fails on errors and on requests other than the file and inline data."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     chromium = shutil.which("chromium")
     if chromium is None:

@@ -1,7 +1,7 @@
-"""mypy's reading of ``Child["attention"]`` in a constructor's signature: Any, a `Constructor` once the body runs.
+"""A mypy plugin that reads ``Child["attention"]`` in a constructor's signature as Any (`Constructor` in the body).
 
-mypy looks the string up as the name of a type before it asks a plugin about the annotation, and the name of a section
-is no type. The hook here is the one that sees every class before the signatures of its methods are analysed.
+mypy looks the string up as the name of a type before it asks a plugin about the annotation, but the name of a config
+section is not a type. The hook used here sees every class before the signatures of its methods are analysed.
 """
 
 from __future__ import annotations
@@ -30,5 +30,5 @@ def _read(annotation: Type) -> Type:
 
 
 def plugin(version: str) -> type[Plugin]:
-    """What mypy asks a plugin's module for."""
+    """The function that mypy calls to get the plugin class."""
     return Sections

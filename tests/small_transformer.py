@@ -8,9 +8,9 @@ from attention_research.layers.structure import abstract
 
 
 def small_transformer(**model):
-    """(structure, (parameters, statistics)) of a small model; `model` entries replace or add to its section.
+    """Returns (structure, (parameters, statistics)) of a small model. `model` replaces or adds entries of its section.
 
-    The parameters are NumPy's, so that nothing is compiled for them.
+    The parameters are NumPy arrays, so that creating them compiles nothing.
     """
     section = {
         "kind": "transformer",

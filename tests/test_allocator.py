@@ -1,4 +1,4 @@
-"""The allocator keeps the memory that a step frees: counted in page faults, in a fresh process of each kind."""
+"""The allocator keeps the memory that a step frees. Counts page faults, in a fresh process for each setting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from attention_research import allocator
 
-# Both processes free 96 MB, which is above glibc's limit of 32 MB for blocks of the heap, and take it again.
+# Both processes free 96 MB, more than glibc's limit of 32 MB for blocks of the heap, and allocate it again.
 PROGRAM = """
 import json, resource
 from attention_research import allocator
@@ -41,7 +41,7 @@ def test_pages_are_kept_unless_the_variable_says_otherwise():
     assert not plain["kept"] and plain["second"] > 30  # 48 huge pages, or 24,576 small ones
     if kept["kept"]:  # the C library is glibc
         assert kept["second"] == 0
-        # What a measurement of memory starts from is free of kept pages: the same 96 MB raise the peak again.
+        # The start of a memory measurement excludes kept pages: allocating the same 96 MB raises the peak again.
         assert kept["raised"] == pytest.approx(96 * 2**20, rel=0.05)
         assert kept["held"] == pytest.approx(plain["held"], rel=0.1)
 

@@ -1,4 +1,4 @@
-"""The floors of the design: imports point down only. Read by ast, so that imports inside functions count too."""
+"""The layers of the design: imports point down only. Sources are read with `ast`, so that nested imports count too."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 PACKAGE = "attention_research"
-#: From the top to the bottom; a floor imports itself and what is below it.
+#: From top to bottom. A floor may import itself and the floors below it.
 FLOORS = (
     "__main__", "cli", "workdirs", "studies", "analysis", "export", "weights", "training", "tasks", "decoding", "data",
     "models", "layers", "parallel", "accounting", "kernels",
 )  # fmt: skip
-#: Under all floors: name -> the floors that may import it (None: all).
+#: Modules below all floors: name -> the floors that may import it (None: all).
 BASEMENT = {
     "bundled": None,
     "errors": None,
@@ -40,14 +40,14 @@ BASEMENT_IMPORTS = {
     "config": {"bundled", "registry", "signatures", "constraints", "errors", "config"},
 }
 KERNEL_IMPORTS = {"jax", "numpy", "jaxtyping"}
-#: Third-party module -> the only package parts that may import it.
+#: Third-party module -> the only parts of the package that may import it.
 ONLY = {"ml_collections": {"config"}, "argparse": {"cli"}, "absl.flags": {"cli"}, "absl.app": {"cli"}}
 FORBIDDEN = {"tensorflow", "tensorflow_text", "einops"}
 NO_NAMES = {"utils", "util", "common", "helper", "helpers", "misc"}
 
 
 def imports(path: Path, module: str) -> set[str]:
-    """Every dotted name that a module imports, ``from x import y`` as x.y, relative ones made absolute."""
+    """Every dotted name that a module imports. ``from x import y`` counts as x.y; relative names are made absolute."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     found = set()
     for node in ast.walk(parsed(path)):
@@ -67,7 +67,7 @@ def within(name: str, parent: str) -> bool:
 
 
 def violations(root: Path) -> list[str]:
-    """One line for each import or name in ``root/attention_research`` that breaks the design."""
+    """One line for each import or module name in ``root/attention_research`` that breaks the design."""
     broken = []
     for path in sorted((root / PACKAGE).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
@@ -114,7 +114,7 @@ def test_imports_point_down(root):
 
 
 def test_no_module_names_a_test(root):
-    """The library does not know its tests: they may be absent, as from the wheel."""
+    """The library does not name its tests, since they may be absent, as in the wheel."""
     named = [
         f"{path.relative_to(root)}:{node.lineno}: {node.value[:60]}"
         for path in sorted((root / PACKAGE).rglob("*.py"))
@@ -125,7 +125,7 @@ def test_no_module_names_a_test(root):
 
 
 def test_a_kernel_is_imported_from_where_its_import_can_be_read(root):
-    """`kernels` finds the names of its namespaces when they are asked for; its own code does not rely on it."""
+    """`kernels` resolves the names of its namespace lazily. The package's own code imports from the modules instead."""
     bound = {name for node in parsed(root / PACKAGE / "kernels" / "__init__.py").body for name in bound_by(node)}
     modules = {path.stem for path in (root / PACKAGE / "kernels").iterdir()}
     asked = [

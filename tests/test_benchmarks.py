@@ -1,4 +1,4 @@
-"""Every file of `benchmarks/` gives one JSON document with every number that its targets need."""
+"""Every file of `benchmarks/` prints one JSON document with all numbers that its targets need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.catalogue import mechanisms
 
 
 def document(root, name: str, *arguments: str, optimised: bool = True) -> dict:
-    """What the benchmark prints, with optimised code or with that of the tests."""
+    """The document that the benchmark prints. `optimised`: compile with XLA's optimisations, else as the tests do."""
     environment = dict(os.environ)
     if optimised:
         environment.pop("JAX_DISABLE_MOST_OPTIMIZATIONS", None)
@@ -37,7 +37,7 @@ def document(root, name: str, *arguments: str, optimised: bool = True) -> dict:
 
 
 def promised(targets: list[dict]) -> set[str]:
-    """What the targets are about, each judged."""
+    """The names that the targets are about. Checks that each target was judged."""
     assert all(isinstance(row["met"], bool) for row in targets)
     return {row["what"] for row in targets}
 
@@ -68,7 +68,7 @@ def test_the_attention_benchmark_prints_one_document(root):
 @pytest.mark.slow
 def test_the_training_benchmark_trains_the_same_model_in_every_form(root):
     found = document(root, "train", "--layers=1", "--rounds=1", "--batch=3", "--forms=unrolled,remat,eager")
-    forms = {"unrolled", "scan, remat"}  # the plain scan runs in the part about malloc
+    forms = {"unrolled", "scan, remat"}  # the plain scan is part of the malloc comparison
     losses = found["times"]["first_loss"]
     assert {*forms, "torch eager"} == set(losses) and max(losses.values()) - min(losses.values()) <= 1e-3
     assert all(ordered(found["times"]["step"][form]) for form in losses)
@@ -88,7 +88,7 @@ def test_the_decoding_benchmark_finds_equal_tokens(root):
     assert set(found["times"]) == {f"{search}, B={batch}" for search in ("greedy", "beam 4") for batch in (1, 32)}
     for name, row in found["times"].items():
         assert ordered(row["ours"]) and ordered(row["generate"])
-        assert row["equal_tokens"] or name.startswith("beam")  # whose last token ours takes to be the end
+        assert row["equal_tokens"] or name.startswith("beam")  # ours treats the last token of a beam as the end
     assert promised(found["targets"]) == {f"{name}: ours / generate" for name in found["times"]}
 
 
@@ -150,7 +150,7 @@ def test_a_compiled_program_is_read_by_what_its_instructions_do():
 
 
 def test_a_mechanism_measured_anew_replaces_its_numbers_alone(root):
-    """Without the baseline there is nothing to cross; with the recorded one there is."""
+    """Without recorded numbers of the baseline no crossing is computed; with them it is."""
     before = json.loads(next((root / "benchmarks/results").glob("scaling-*.json")).read_text())
     anew = copy.deepcopy(before)
     anew["shape"]["mechanisms"] = ["bigbird"]
@@ -182,7 +182,7 @@ def test_the_rows_of_narang2021_take_turns(root):
 
 
 class Pairs:
-    """Three pairs a split, whose words are their pieces; the second is too long."""
+    """Three pairs in each split, with words as tokens. The second pair is too long."""
 
     name, languages, max_length = "words", ("fr", "en"), 4
     words = ("▁a", "▁b", "c")
@@ -216,7 +216,7 @@ def test_joeynmt_gets_our_pairs_in_our_pieces_and_its_pieces_become_text(tmp_pat
 
 
 def test_the_translation_benchmark_puts_the_peer_beside_ours_or_says_that_it_is_missing(monkeypatch, capsys):
-    """The commands of both are faked: what they are given, and what the document makes of them."""
+    """Both libraries' commands are faked. Checks the commands' inputs and the document made from their results."""
 
     def measured(commands, core, folder, settings):
         if folder.name == "ours":
@@ -251,7 +251,7 @@ def test_a_command_that_fails_in_the_translation_benchmark_is_named_with_its_las
 
 @pytest.fixture
 def standard_promotion():
-    """As the benchmark runs: jax.nn mixes bfloat16 and float32."""
+    """Standard dtype promotion, as the benchmark runs: jax.nn mixes bfloat16 and float32."""
     with jax.numpy_dtype_promotion("standard"):
         yield
 
@@ -275,7 +275,7 @@ def test_operations_are_counted_by_visible_pairs(case, monkeypatch):
 
 
 def test_operations_of_a_plain_pass_are_those_of_the_program(standard_promotion):
-    """The dense gradient keeps the probabilities: six products; a tiled one computes the scores again."""
+    """The dense gradient keeps the probabilities, so it takes six products. A tiled one recomputes the scores."""
     shape = (2, 13, 3, 5)
     arrays = [jax.ShapeDtypeStruct(shape, np.float32)] * 3
     attend = lambda *arrays: jax.nn.dot_product_attention(*arrays)

@@ -48,7 +48,7 @@ def test_a_mechanism_has_a_citation_and_an_oracle(mechanism, root):
 @pytest.mark.parametrize("mechanism", ALL, ids=lambda mechanism: mechanism.name)
 def test_what_a_mechanism_leaves_out_or_breaks_is_there(mechanism):
     arrays = inspect.signature(inspect.unwrap(mechanism.function)).parameters.keys() | mechanism.inputs.keys()
-    known = {"scale", "bias", "mask", *arrays}  # what a family leaves out, some of its members do not have
+    known = {"scale", "bias", "mask", *arrays}  # some members of a family lack what it omits
     assert {*mechanism.without.split(), *mechanism.first.split()} <= known
     assert {*mechanism.breaks} <= {"padding", "empty", "grows"}
 
@@ -69,7 +69,7 @@ def test_every_kernel_stands_in_a_module_of_the_catalogue():
 
 
 def test_a_row_of_the_large_table_names_its_file_paper_and_oracle(root):
-    """The file cites the paper, the oracle exists, and the rows are those that are counted."""
+    """The file cites the paper, the oracle exists, and the rows are the counted ones."""
     rows = read(root, "variants.csv")
     assert list(rows) == list(read(root, "counts.csv"))
     for name, row in rows.items():

@@ -1,7 +1,7 @@
-"""Every kind of model, task, data, alignment and evaluation gives what its contract says, over all of the registry.
+"""Every registered model, task, data set, alignment and evaluation implements the protocol of its family.
 
-Here are the names and the signatures. mypy checks the types, of the package and of every kind against its protocol.
-What the methods compute is tested elsewhere.
+These tests compare names and signatures. mypy checks the types of the package and of every kind against its protocol.
+Other tests check what the methods compute.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from attention_research.registry import FAMILIES, lookup
 from attention_research.tasks.evaluation_protocol import PERPLEXITY, ReadsOutputs, ScoresTexts
 from attention_research.tasks.protocol import Task
 
-#: What a class of the family must give all of one of, and what it may give beside, all of it or nothing.
+#: Each class of a family implements all of one of the first protocols, and all or nothing of each of the others.
 MODEL = (models.ScoresTokens, models.Classifies, models.Rates)
 WRITES = (models.Generates, models.Continues)
 MORE_OF_DATA = (data.HasText, data.HasTokens, data.HasTargets, data.ReadsText, data.WritesText)
 
 
 def members(protocol):
-    """Name -> what the protocol says of it, those of its bases too."""
+    """Name -> the protocol's declaration of it, including those of its bases."""
     bases = [base for base in reversed(protocol.__mro__) if getattr(base, "_is_protocol", False)]
     said = {name: value for base in bases for name, value in vars(base).items()}
     return {
@@ -40,7 +40,7 @@ def members(protocol):
 
 
 def lacks(cls, protocol):
-    """A line for each member of the protocol that a class does not have, or that cannot be called as it says."""
+    """One line for each member of the protocol that a class lacks or that cannot be called as the protocol states."""
     lines = []
     for name, said in members(protocol).items():
         found = inspect.getattr_static(cls, name, None)
@@ -55,7 +55,7 @@ def lacks(cls, protocol):
 
 
 def refused(own, said):
-    """Why a call that the signature `said` allows is not one of `own`."""
+    """Why a call that the signature `said` allows is not valid for `own`; None if it is valid."""
     ours, theirs = list(own.parameters.values()), list(said.parameters.values())
     for index, wanted in enumerate(theirs):
         if wanted.kind is wanted.VAR_KEYWORD:
@@ -73,7 +73,7 @@ def refused(own, said):
 
 
 def complete(cls, protocols):
-    """The protocols that a class satisfies. Raises AssertionError for one of which it has a part."""
+    """The protocols that a class satisfies. Raises AssertionError if it implements only a part of a protocol."""
     found = [one for one in protocols if not lacks(cls, one)]
     given = {name for one in found for name in members(one)}
     for one in protocols:
@@ -88,7 +88,7 @@ def test_a_model_gives_one_thing_to_train_on_and_all_of_what_decoding_needs_or_n
     assert complete(cls, MODEL)
     found = complete(cls, (*WRITES, models.EncodesSource))
     assert len([one for one in found if one in WRITES]) <= 1
-    for one in (*MODEL, models.EncodesSource, models.Generates):  # what programs ask at run time says the same
+    for one in (*MODEL, models.EncodesSource, models.Generates):  # `isinstance` at run time agrees
         assert issubclass(cls, one) is (not lacks(cls, one))
 
 
@@ -126,7 +126,7 @@ def test_an_evaluation_is_of_one_sort_and_says_what_it_measures(kind):
 
 
 def test_what_is_asked_at_run_time_reads_nothing():
-    """`isinstance` reads the attributes of a protocol: a property would train a vocabulary."""
+    """`isinstance` reads the attributes of a protocol: reading a property could train a vocabulary."""
     for one in (*MODEL, *WRITES, models.EncodesSource, *MORE_OF_DATA):
         assert one._is_runtime_protocol and all(map(inspect.isfunction, members(one).values())), one
 
@@ -180,7 +180,7 @@ def test_data_without_a_declared_attribute_are_found():
 
 
 def mypy(root, *files):
-    """What it says of the package, or of some files; only those that have changed since its last run are read again."""
+    """mypy's result for the package, or for some files. mypy reads again only files that changed since its last run."""
     pytest.importorskip("mypy")
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "attention_research" / "mypy"
     command = (sys.executable, "-m", "mypy", "--no-error-summary", f"--cache-dir={cache}", *map(str, files))
@@ -193,7 +193,7 @@ def test_mypy_finds_nothing(root):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-#: Family -> the type that every kind of it is.
+#: Family -> the type that every kind of it has.
 TYPES = {
     "model": "Model",
     "task": "Task[ScoresTokens] | Task[Classifies] | Task[Rates]",
@@ -213,7 +213,7 @@ def mistyped(one: Mistyped) -> Generates: return one
 
 @pytest.mark.slow
 def test_mypy_finds_every_kind_to_be_of_its_protocol(root, tmp_path):
-    """One line a kind that gives it as its protocol; of models those that decode also as what decoding takes."""
+    """One line for each kind that returns it as its protocol. Models that decode are also returned as `Generates`."""
     lines = ["from collections.abc import Mapping", "from typing import Any", "from jaxtyping import Array, Key"]
     names = "Classifies, Continues, Generates, Model, Rates, ScoresTokens"
     lines += [f"from {models.__name__} import {names}", f"from {Task.__module__} import Task"]

@@ -1,7 +1,7 @@
-"""The train, evaluation and decoding programs of published sizes lower for a GPU and for a TPU, from shapes alone.
+"""The training, evaluation and decoding programs of published sizes lower for a GPU and for a TPU, from shapes alone.
 
-Nothing is allocated and no accelerator is needed; what the programs compute there is not tested. cuDNN is asked for its
-version where a program is lowered, so that on a machine without a GPU the Triton kernels stand in its place.
+Nothing is allocated and no accelerator is needed. What the programs compute there is not tested. JAX asks cuDNN for its
+version while it lowers a program; on a machine without a GPU the Triton kernels are used instead.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from attention_research.models.sequences import source
 from attention_research.tasks.evaluation_protocol import ReadsOutputs
 from attention_research.training.trainer import Trainer
 
-#: From JAX 0.11 on Triton kernels are lowered for a GPU that an abstract mesh names.
+#: From JAX 0.11 on, Triton kernels are lowered for the GPU that an abstract mesh names.
 ANONYMOUS = jax.__version_info__ < (0, 11)
 CARD = jax.sharding.AbstractDevice("NVIDIA H100 80GB HBM3", 132, "gpu")
 MESH = jax.sharding.AbstractMesh((1,), ("data",), (jax.sharding.AxisType.Auto,), abstract_device=CARD)
 KERNELS = {"cuda": "__gpu$xla.gpu.triton", "tpu": "@tpu_custom_call"}
-#: Config and variant -> attention kernels in the programs for (cuda, tpu) of training, evaluation and decoding (or what
-#: an evaluation reads off the model). Layers are one scan: an attention is 1 kernel forward and 4 in training.
-#: Packed rows are masked by a [T S] array, which Splash attention does not take; a bias by distance is dense on both.
+#: Config and variant -> the number of attention kernels in the programs for (cuda, tpu) of training, evaluation and
+#: decoding (or of an evaluation that reads the model). Layers are one scan: an attention is 1 kernel in the forward
+#: pass and 4 in training. Packed rows use a [T S] mask, which Splash attention does not support; a distance bias is
+#: dense on both platforms.
 PROGRAMS: dict[str, tuple[tuple[int, int], ...]] = {
     "classification/long_range:listops_base": ((4, 4), (1, 1), (1, 1)),
     "classification/long_range:text_base": ((4, 4), (1, 1), (1, 1)),
@@ -62,12 +63,12 @@ PROGRAMS: dict[str, tuple[tuple[int, int], ...]] = {
     "translation/transformer:vaswani_base": ((12, 0), (3, 2), (1, 1)),
     "translation/transformer:vaswani_big": ((12, 0), (3, 2), (1, 1)),
 }
-#: One of each kind of program; all of them are in the slow tier.
+#: One of each kind of program. All configs are in the slow tier.
 QUICK = ("images/vision_transformer:b16", "language_modelling/transformer:cpu")
 
 
 def programs(config: Any) -> Iterator[tuple[Any, tuple]]:
-    """(function, the shapes of its arguments) of training, evaluation and decoding, at the config's largest batch."""
+    """Yields (function, argument shapes) of training, evaluation and decoding, at the config's largest batch."""
     trainer = Trainer(config, alone=True)
     step, start = trainer.step_and_start
     state = jax.eval_shape(start, 0)
@@ -87,7 +88,7 @@ def programs(config: Any) -> Iterator[tuple[Any, tuple]]:
 
 
 def kernels(function: Any, arguments: tuple) -> tuple[int, int]:
-    """How many attention kernels the programs for CUDA and TPU hold."""
+    """The numbers of attention kernels in the programs for CUDA and TPU."""
     found = []
     for platform, kernel in KERNELS.items():
         with nullcontext() if ANONYMOUS else jax.sharding.use_abstract_mesh(MESH):

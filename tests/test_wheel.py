@@ -1,7 +1,7 @@
-"""The wheel is built, installed into a folder of its own, and does in an empty one what docs/installation.md says.
+"""The wheel is built and installed into its own folder. In an empty folder it does what docs/installation.md says.
 
-Every command runs in a process whose `attention_research` is the installed one; the repository is not the current
-folder and, as the installed package comes first on the path, no part of it is imported.
+Every command runs in a process that imports the installed `attention_research`. The repository is not the current
+folder, and the installed package comes first on the path, so no part of the repository is imported.
 """
 
 import json
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def wheel(root, tmp_path_factory) -> Path:
-    """Built from a copy of the sources, with nothing from the network."""
+    """The wheel, built from a copy of the sources without network access."""
     pytest.importorskip("setuptools", minversion="77")
     source, made = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for name in ("attention_research", "configs", "experiments", "benchmarks", "setup.cfg", "setup.py",
@@ -58,7 +58,7 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 
 def test_what_the_wheel_carries(wheel, root):
-    """The package, and of the folders beside it the Python and CSV files; no recorded result."""
+    """The package, and only the Python and CSV files of the folders beside it; no recorded results."""
     names = set(zipfile.ZipFile(wheel).namelist())
     wanted = {
         f"attention_research/{path.relative_to(root).as_posix()}"
@@ -72,12 +72,12 @@ def test_what_the_wheel_carries(wheel, root):
 
 @pytest.fixture(scope="module")
 def run(installed, tmp_path_factory):
-    """Runs a command from a folder that holds what earlier ones wrote, and at first nothing."""
+    """Runs a command in a folder that is empty at first and keeps the output of earlier commands."""
     here = tmp_path_factory.mktemp("here")
     environment = {**os.environ, "PYTHONPATH": str(installed), "ATTENTION_RESEARCH_DATA": str(here / "data")}
 
     def command(*words: str, status: int = 0) -> str:
-        """What it prints; of one that fails the line on standard error."""
+        """The standard output of the command, or its one line on standard error if it fails."""
         done = subprocess.run([sys.executable, "-m", "attention_research", *words], cwd=here, env=environment,
                               capture_output=True, text=True)  # fmt: skip
         assert done.returncode == status, f"{words}: {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-1500:]}"
@@ -101,11 +101,11 @@ def test_the_installed_package_is_the_one_that_runs(run):
                           capture_output=True, text=True, check=True)  # fmt: skip
     *files, last = done.stdout.splitlines()
     assert len(files) == 3 and all(Path(line).is_relative_to(run.installed) for line in files)
-    assert last == f"{fingerprint()} unknown"  # the same program; the repository around the folder is another one
+    assert last == f"{fingerprint()} unknown"  # same program; the folder is outside the repository
 
 
 def test_a_newcomers_hour(run, root, monkeypatch):
-    """The page that says how to work outside the repository, in a folder that was empty."""
+    """Follows the page about work outside the repository, in a folder that starts empty."""
     monkeypatch.setenv("ATTENTION_RESEARCH_DATA", run.environment["ATTENTION_RESEARCH_DATA"])
     page = (root / "docs/installation.md").read_text(encoding="utf-8")
     assert len(walk(page, run.here, package=run.installed)) == 11

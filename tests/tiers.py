@@ -1,4 +1,4 @@
-"""Which variants of a test are among the fast ones."""
+"""Marks the slow variants of a parametrised test."""
 
 from collections.abc import Collection, Mapping
 
@@ -6,9 +6,9 @@ import pytest
 
 
 def fast_are(fast: Collection[str], cases: Collection, *, several: bool = False) -> list:
-    """Parameters of all cases; those whose id is not in `fast` show the same as these and are marked slow.
+    """Parameters of all cases. Those whose id is not in `fast` keep their id and are marked slow.
 
-    The id is the key of a mapping's case and the text of any other. `several`: a case is a tuple of several parameters.
+    The id is the key of a mapping's case, and the text of any other case. `several`: a case is a tuple of parameters.
     """
     values = cases if isinstance(cases, Mapping) else {str(case): case for case in cases}
     assert set(fast) <= values.keys(), set(fast) - values.keys()

@@ -1,4 +1,4 @@
-"""A small package with every feature of the schema, so that these tests depend on no real variant."""
+"""A small package that uses every feature of the schema, so that these tests do not depend on the real variants."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def families(module: str) -> dict[str, dict[str, str]]:
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
-    """The families of a package written into a folder; gives the config that most tests start from."""
+    """Writes the families of a package into a folder. Returns the config that most tests start from."""
     package = tmp_path / "toy_config"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('reading a schema imported the package')")

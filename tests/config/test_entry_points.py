@@ -1,4 +1,4 @@
-"""Variants that another installed package names by entry point."""
+"""Variants that another installed package registers through entry points."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ norm.other = somewhere.attention:Other
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Makes an installed distribution of a text of entry points; the registry is as before afterwards."""
+    """Installs a distribution with the given entry points; the registry is restored afterwards."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(registry, "FAMILIES", {family: dict(kinds) for family, kinds in registry.FAMILIES.items()})
 
@@ -56,7 +56,7 @@ def test_an_installed_class_is_a_kind_whose_signature_is_inherited(install):
     install(POINTS)
     entry_points.add_variants()
     assert list(signature("encoder_attention", "mine")) == list(signature("encoder_attention", "unscaled"))
-    assert list(signature("norm", "other")) == ["rank"], "of a base that a relative import names"
+    assert list(signature("norm", "other")) == ["rank"], "inherited from a base that a relative import names"
 
 
 @pytest.mark.slow

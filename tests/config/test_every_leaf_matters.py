@@ -1,11 +1,12 @@
-"""A setting that nothing reads is a failure: each is changed to another valid value, and something must change with it.
+"""Every setting must have an effect: each is changed to another valid value, and something must change with it.
 
-What must change is a probe of the leaf's section: the jaxpr of the parameters' initialisation, of the loss, of decoding
-or of the train step, of the optimizer's update or of the schedule, the batches of training or of evaluation. An error
-while tracing counts: the setting was read. What only says when something happens stands in BEHAVIOUR with its test.
+A probe of the setting's section must change: the jaxpr of the parameters' initialisation, of the loss, of decoding or
+of the train step, the optimizer's update, the schedule, or the batches of training or evaluation. An error while
+tracing counts as a change, since it shows that the setting was read. Settings that only decide when something happens
+are listed in BEHAVIOUR with the test of their effect.
 
-The first config is walked leaf by leaf; of every other kind in the registry, its own section, set where its family has
-a place.
+All settings of the first config are checked. For every other kind in the registry the settings of its own section are
+checked, with the section placed where its family has a place.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tests.tiers import fast_are
 
 ROOT = Path(__file__).parents[2]
 RUN, CHECKPOINTS, INITIAL = (f"tests/training/test_{name}.py::" for name in ("run", "checkpoints", "initial"))
-#: Leaf -> the test that shows what its docstring says.
+#: Leaf -> the test of the effect that its docstring states.
 BEHAVIOUR = {
     "training.checkpoint_every": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
     "training.keep": f"{CHECKPOINTS}test_the_newest_the_scheduled_and_the_best_stay",
@@ -64,7 +65,7 @@ BASE = {
                  "optimizer": {"kind": "sgd", "momentum": 0.5}},
     "evaluation": {"examples": 7},
 }  # fmt: skip
-#: What a kind cannot do without.
+#: Settings that a kind requires.
 NEEDED = {
     "linformer": {"rank": 5},
     "bigbird": {"block_size": 2},
@@ -87,12 +88,12 @@ NEEDED = {
     "files": {split: (f"{split}.fr", f"{split}.en") for split in ("train", "validation", "test")},
     "text": {"name": "reviews/imdb", "max_length": 31, "sentinels": 7},
 }
-#: Families and models that are slow to walk.
+#: Families and models that are slow to check.
 RECURRENT = {
     "recurrent", "recurrent_language_model", "recurrent_encoder", "recurrent_decoder", "decoder_start", "alignment",
     "score", "recurrent_vocabulary", "initialization", "recurrent_cell",
 }  # fmt: skip
-#: Kinds that trace for seconds: experts, and what one of a family shows in the fast tests.
+#: Kinds that take seconds to trace: experts, and kinds whose family has another member in the fast tests.
 LONG = {
     "mixture_of_experts", "switch_released", "switch", "evolved", "branched", "branched_t5", "positional",
     "relative_keys", "relative_values", "unscaled", "unmasked", "one_sided", "t5_scaled", "ring", "block_local",
@@ -104,7 +105,7 @@ LONG = {
     "partial_rms_norm", "low_rank_synthesizer", "dynamic_convolution", "dense_synthesizer_plus_alpha", "learned_normed",
     "product_key_memory",
 }  # fmt: skip
-#: Kinds that mean something only with data of their own, which these probes do not have -> the test of what they do.
+#: Kinds that need data of their own, which these probes do not have -> the test of their effect.
 ELSEWHERE = {
     ("data", "naming"): "tests/data/test_naming.py",
     ("tokenizer", "from_run"): "tests/data/test_from_run.py",
@@ -156,10 +157,10 @@ for family, test in (("pooling", "test_classifiers"), ("embedding", "test_classi
     ELSEWHERE.update({(family, kind): f"tests/models/{test}.py" for kind in registry.FAMILIES[family]})
 for family in ("image_features", "image_gate", "shortcut", "image_reader", "image_alignment", "caption_decoder",
                "caption_vocabulary"):  # fmt: skip
-    shared = {"fixed_vector", "global", "last_state"}  # of recurrent translators too, where they are walked
+    shared = {"fixed_vector", "global", "last_state"}  # kinds of recurrent translators too, checked there
     ELSEWHERE.update({(family, kind): "tests/config/test_image_experiments.py"
                       for kind in registry.FAMILIES[family] if kind not in shared})  # fmt: skip
-#: Other values of what is a name: leaf -> values.
+#: Other values of settings that are names: leaf -> values.
 NAMES = {
     "data.name": ["bible_translate/de-en"],
     "data.source_language": ["de"],
@@ -188,7 +189,7 @@ def text_of(function, *arguments):
 
 
 class Probes:
-    """What a config does, each computed when it is asked for."""
+    """The effects of a config. Each is computed at its first use."""
 
     def __init__(self, config: Config):
         self.config, self.parts = config, build_experiment(config)
@@ -202,7 +203,7 @@ class Probes:
 
     @cached_property
     def built(self):
-        """((structure, parameters, statistics), the text of their initialisation), of one trace."""
+        """((structure, parameters, statistics), text of their initialisation), from one trace."""
         kept = []
         text = text_of(lambda key: kept.append(self.parts.model(rngs=nnx.Rngs(key))) or split(kept[0])[1:], KEY)
         structure, parameters, statistics = split(kept[0])
@@ -278,7 +279,7 @@ def bytes_of(batch):
     return {name: (x.shape, np.asarray(x).tobytes()) for name, x in batch.items()}
 
 
-#: Section -> where its settings may show, the cheapest first.
+#: Section -> the probes that may show its settings, the cheapest first.
 LADDERS = {
     "": ("start", "data"),
     "task": ("loss",),
@@ -300,7 +301,7 @@ def sections(section, family="experiment", path=""):
 
 
 def leaves(config, but=()):
-    """(path, annotation, value) of every leaf, and of a child section its kind; not those of some classes' sections."""
+    """(path, annotation, value) of every leaf; the value of a child section is its kind. Skips sections of `but`."""
     for path, family, section in sections(config.resolved):
         if target(family, section["kind"]) not in but:
             for name, setting in signature(family, section["kind"]).items():
@@ -319,7 +320,7 @@ def classes(config):
 
 
 def others(path, annotation, value):
-    """Other values that may be valid, from the likeliest to show."""
+    """Other values that may be valid, ordered by how likely they are to change a probe."""
     if path in NAMES:
         return NAMES[path]
     match annotation:
@@ -331,7 +332,7 @@ def others(path, annotation, value):
             return [other for other in values if other != value]
         case Section(family):
             return [other for kind in registry.FAMILIES[family] if kind != value for other in as_section(kind)]
-        case Tuple():  # of a block's steps, the last one of the first branch; else the last item
+        case Tuple():  # change the last step of a block's first branch, or the last item
             head, *tail = value
             return [[head[:-1], *tail]] if isinstance(head, list) else [value[:-1], [*value[:-1], value[-1] + 1]]
         case Scalar(base) if base is bool:
@@ -344,12 +345,12 @@ def others(path, annotation, value):
 
 
 def as_section(kind):
-    """A section of a kind, alone or with what is written there already."""
+    """Candidate sections of a kind: with its required settings alone, or merged over the existing section."""
     return [{"kind": kind, **NEEDED.get(kind, {})}, kind]
 
 
 def dead(config, but=(), within="", but_under=()):
-    """The leaves of which no other value changes anything; what has one value only is no choice."""
+    """The leaves whose other values change nothing. Leaves with only one valid value are left out."""
     found = []
     for path, annotation, value in leaves(config, but):
         if not path.startswith(within) or path.startswith(but_under):
@@ -400,7 +401,7 @@ def texts(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTENTION_RESEARCH_DATA", str(folder / "cache"))
         patch.chdir(folder)
-        patch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # shapes are checked elsewhere; here, time
+        patch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # for speed; other tests check shapes
         patch.setattr(sources, "prepare", lambda name, report: None)
         patch.setattr(sources, "stamp", lambda name: None)
         patch.setattr(sources, "languages", lambda name: ("de", "en", "fr", "text"))
@@ -418,13 +419,13 @@ FIRST = resolve(BASE)
 def set_at(config, path, kind):
     """The config with a section of another kind."""
     valid = [config for config in (with_value(config, path, section) for section in as_section(kind)) if config]
-    assert valid, f"give NEEDED what {kind} cannot do without"
+    assert valid, f"give NEEDED what {kind} requires"
     return valid[0]
 
 
-#: The first config with each other model, and what is walked with it: what stands in no config before it.
+#: Model -> the first config with that model. Only sections that earlier configs do not have are checked.
 MODELS: dict[str, Config] = {}
-#: Family -> where its first section is: in the first config, or in one with another model.
+#: Family -> the first config and path that hold one of its sections.
 PLACES: dict[str, tuple[Config, str]] = {}
 WALKED = classes(FIRST)
 for model in registry.FAMILIES["model"]:
@@ -437,7 +438,7 @@ for model in registry.FAMILIES["model"]:
         PLACES.setdefault(family, (config, path))
 PLACES["objective"] = (set_at(FIRST, "data", "text"), "data.objective")
 PLACES["prefix_attention"] = (set_at(*PLACES["prompted_stack"], "prefix"), "model.decoder.self_attention")
-#: Family -> its place in an encoder alone.
+#: Family -> its path in the encoder-only model.
 ENCODERS = {"attention": "model.self_attention", "feed_forward": "model.feed_forward", "norm": "model.norm",
             "positions": "model.positions"}  # fmt: skip
 #: Kinds with a setting that only decoding reads.
@@ -451,7 +452,7 @@ for family, kind in [(family, kind) for family, kinds in registry.FAMILIES.items
 
 
 def place(family, kind):
-    """Where a kind is walked: where it fits, in an encoder alone, which is half to trace."""
+    """The config and path for a kind: if possible in the encoder-only model, which traces in half the time."""
     small, path = MODELS["transformer_encoder"], ENCODERS.get(family)
     fits = path and kind not in DECODED and any(with_value(small, path, section) for section in as_section(kind))
     return (small, path) if fits else PLACES[family]
@@ -462,7 +463,7 @@ def of_kind(family, kind):
 
 
 def before(model):
-    """The classes that the configs before this model's hold."""
+    """The classes in the configs that come before this model's config."""
     earlier = list(MODELS)[: list(MODELS).index(model)]
     return WALKED.union(*(classes(MODELS[one]) for one in earlier))
 
@@ -477,7 +478,7 @@ def test_every_leaf_of_the_first_config(section):
 
 
 def slow_where(*names, mark=pytest.mark.slow):
-    """Recurrent models take a second to trace, some kinds longer."""
+    """Recurrent models take a second to trace, and some kinds take longer."""
     return [mark] if {*names} & (RECURRENT | LONG) else []
 
 
@@ -515,7 +516,7 @@ def test_behaviour_names_leaves_and_tests_that_exist():
 
 
 def test_eval_batches_bound_an_evaluation(monkeypatch):
-    """Of the validation split, eval_batches of batch_size rows, whatever the parts in which they are taken."""
+    """An evaluation reads eval_batches of batch_size rows of the validation split, however they are grouped."""
     asked = []
     data = SimpleNamespace(evaluation_batches=lambda split, rows, examples: asked.append((split, rows, examples)))
     settings = FIRST.override([("training.eval_batches", 7), ("training.accumulation_steps", 2)])
@@ -528,7 +529,7 @@ def test_eval_batches_bound_an_evaluation(monkeypatch):
 
 
 def test_nothing_changes_by_itself():
-    """Two readings of one config are equal: otherwise every leaf would seem to matter."""
+    """Two readings of one config are equal. Otherwise every leaf would seem to have an effect."""
     first, again = Probes(FIRST), Probes(resolve(BASE))
     for name in set(chain.from_iterable(LADDERS.values())):
         assert not isinstance(first.see(name), str) and first.see(name) == again.see(name), name

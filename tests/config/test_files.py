@@ -1,4 +1,4 @@
-"""Config files: variants, mistakes in them, speed."""
+"""Config files: variants, errors in them, loading speed."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_mistake_in_the_file(file, name):
 
 
 def test_sources_are_read_once_however_often_a_config_is_resolved(root, monkeypatch):
-    """What makes resolution quick; how quick it is stands in no test."""
+    """Each source is read once, which makes resolution quick. No test measures the time."""
     from attention_research.config import schema
 
     monkeypatch.chdir(root)

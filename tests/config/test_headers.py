@@ -1,4 +1,4 @@
-"""What the headers of configs/ say: the command, every variant, and the numbers that were counted and recorded."""
+"""The headers of the files in configs/: the command, every variant, and the counted and recorded numbers."""
 
 import ast
 import json
@@ -57,7 +57,7 @@ def test_weights_without_biases_are_those_of_inspect(variant):
 
 
 def test_bleu_and_time_are_the_recorded_ones():
-    """Of the newest record of the whole job."""
+    """The numbers of the newest record of the whole job."""
     newest = max((ROOT / "benchmarks/results").glob("translate-*.json"), key=lambda path: path.stem[-10:])
     ours = json.loads(newest.read_text(encoding="utf-8"))["systems"]["ours"]
     assert f"{ours['minutes']:.1f} minutes" in line_of("cpu") and line_of("cpu").endswith(f" {ours['bleu']:.1f}")

@@ -1,4 +1,4 @@
-"""Every setting of the models of images matters: changed, it changes the start or the loss of what would be trained."""
+"""Every setting of the image models matters: changing it changes the start or the loss of the training program."""
 
 import re
 
@@ -23,12 +23,12 @@ WORDS = {
 }  # fmt: skip
 CNN = {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1}
 TRANSFORMER = {"width": 12, "num_layers": 1, "num_heads": 3, "feed_forward": {"hidden_width": 17}, "features": CNN}
-#: The sections that are walked of each config: families of images, and the models themselves.
+#: The sections that are checked in each config: families of image modules, and the models themselves.
 WALKED = {
     "image_features", "image_gate", "shortcut", "image_reader", "image_alignment", "caption_decoder",
     "caption_vocabulary",
 }  # fmt: skip
-#: Gates with a bottleneck, which a reduction of 16 leaves one channel of these few.
+#: Gates with a bottleneck. A reduction of 16 leaves them only one channel, since these models have few.
 REDUCED = {gate: {"reduction": 3} for gate in ("squeeze_excitation", "channel", "cbam", "normalized_cbam")}
 
 
@@ -60,7 +60,7 @@ CONFIGS = {
                           "places": {"kind": "learned", "max_length": 25}, "reader": {"kind": reader}}}
        for reader in registry.FAMILIES["image_reader"]},
 }  # fmt: skip
-#: What the model hands on to sections that may say it themselves, and how blocks are run.
+#: Settings that the model hands on to sections which may set them too, and how blocks are run.
 APART = {*(f"model.{name}" for name in FLOWS), "model.features.unroll"}
 BATCH = {
     "image": jax.ShapeDtypeStruct((2, 9, 9, 3), jnp.uint8),
@@ -71,7 +71,7 @@ BATCH = {
 
 
 def probe(config):
-    """(start, loss) of a config as text; the error's name where one cannot be traced."""
+    """(start, loss) of a config as text, or the error's name if tracing fails."""
     parts = build_experiment(config)
     task, make = parts.task(), lambda rngs: parts.model(rngs=rngs)
     try:
@@ -84,7 +84,7 @@ def probe(config):
 
 
 def leaves(section, family, path):
-    """(path, annotation, value) of the scalars of a section of the walked families, and of the model's own."""
+    """(path, annotation, value) of the scalars in sections of the checked families, and of the model's own scalars."""
     for name, setting in signature(family, section["kind"]).items():
         here = f"{path}.{name}"
         if setting.section is None:
@@ -95,7 +95,7 @@ def leaves(section, family, path):
 
 
 def other(annotation, value):
-    """Another value of a scalar, or None where there is none to try."""
+    """Another value of a scalar, or None if there is no other."""
     match annotation:
         case Optional(inner):
             return 3 if value is None else other(inner, value)
@@ -112,7 +112,7 @@ def other(annotation, value):
 
 @pytest.fixture(autouse=True)
 def unchecked(monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # shapes are checked elsewhere; here, time
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # for speed; other tests check shapes
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "cnn" else [pytest.mark.slow]) for n in CONFIGS])

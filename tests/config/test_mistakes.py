@@ -1,4 +1,4 @@
-"""Every kind of mistake gives one line: the full path, what was expected, what came, the nearest valid name."""
+"""Every kind of error gives one line: the full path, what was expected, the given value, and the nearest valid name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overrides: what they set, in which order, and how text is parsed."""
+"""Overrides: what they set, the order in which they apply, and how text is parsed."""
 
 from __future__ import annotations
 

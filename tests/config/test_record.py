@@ -84,7 +84,7 @@ def test_execution_leaves_change_the_hash_and_not_the_identity(toy, path, value,
 
 
 def test_the_identity_is_of_what_differs_from_what_resolution_fills_in(toy, monkeypatch):
-    """By hand: the defaults of signatures, inherited settings and inherited sections are left out."""
+    """Compared by hand: defaults of signatures, inherited settings and inherited sections are left out."""
     linformer = {"kind": "linformer", "rank": 4}
     config = resolve(toy, [("model.self_attention", linformer), ("model.encoder.block.self_attention", "standard")])
     want = {
@@ -105,7 +105,7 @@ def test_the_identity_is_of_what_differs_from_what_resolution_fills_in(toy, monk
 
 SAID = [
     [],
-    [("model.encoder.width", 16)],  # what inherits the width has two origins
+    [("model.encoder.width", 16)],  # a setting that inherits the width then has two origins
     [("model.encoder.block.parts", ("scale", {"kind": "layer_norm", "width": 4}))],
     [("model.adapter", "scale"), ("model.encoder.block.adapter", "layer_norm")],
     [("model.adapter", "scale"), ("model.encoder.block.adapter", None)],
@@ -117,7 +117,7 @@ SAID = [
 
 @pytest.mark.parametrize("overrides", SAID, ids=str)
 def test_what_is_left_resolves_to_the_same(toy, overrides):
-    """So that two configs have one identity only where they resolve to the same."""
+    """Two configs therefore have the same identity only if they resolve to the same config."""
     resolved = resolve(toy, overrides).resolved
     assert resolve(identity.without_defaults(resolved)).resolved == resolved
 
@@ -135,7 +135,7 @@ def test_what_is_left_of_every_variant_resolves_to_the_same(root):
 
 
 def older(config, *paths):
-    """The config as a version saved it that did not have some settings."""
+    """The config as saved by an older version that did not have these settings."""
     resolved = json.loads(json.dumps(config.resolved))
     for path in paths:
         *sections, leaf = path.split(".")
@@ -159,7 +159,7 @@ def test_a_new_setting_that_is_used_is_a_change(toy):
 
 
 def test_what_an_old_config_has_else_is_a_change(toy):
-    """A setting that is gone, a shorter tuple and another kind are no new settings."""
+    """A removed setting, a shorter tuple and another kind are changes, not new settings."""
     config = resolve(toy)
     gone = Config(given={}, resolved={**config.resolved, "old": 1})
     assert gone.identity != config.identity and changes(gone, config) == ["old: 1 -> (absent)"]
@@ -175,9 +175,9 @@ DEFAULTS = Path(__file__).with_name("defaults.jsonl")
 
 
 def test_a_changed_default_raises_the_version_of_the_identity(request):
-    """All defaults of all kinds, which identities leave out; a family's first kind is its default.
+    """Checks all defaults of all kinds, which identities leave out. The first kind of a family is its default.
 
-    `--rewrite-goldens -n 0` adds what is new, and replaces what has changed only under a new `identity.VERSION`.
+    `--rewrite-goldens -n 0` adds new settings. It replaces changed ones only if `identity.VERSION` is raised.
     """
     now = {
         family: {
@@ -198,7 +198,7 @@ def test_a_changed_default_raises_the_version_of_the_identity(request):
 
 
 def changed_defaults(known, now):
-    """Where a default is another than it was, or a setting has become required; what is new or gone is neither."""
+    """Settings whose default has changed or that have become required. New and removed settings do not count."""
     found = []
     for family, kinds in known.items():
         there = now.get(family, {})

@@ -1,4 +1,4 @@
-"""Defaults, flowing settings, inherited sections: each against the resolved value written out by hand."""
+"""Defaults, flowing settings, inherited sections: each is compared with the resolved value written out by hand."""
 
 from __future__ import annotations
 

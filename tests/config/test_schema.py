@@ -1,4 +1,4 @@
-"""Signatures read from the source, and the developer's mistakes in them; then every kind of the real registry."""
+"""Signatures read from the source, errors in signatures, and the schema of every kind in the real registry."""
 
 from __future__ import annotations
 
@@ -159,8 +159,11 @@ def some(parameter):
 
 
 def accepted(kind):
-    """Name -> default of what a class's constructor takes, as Python sees it: the keyword-only parameters, and for
-    ``**inherited`` those of the next class's, less what a call of the one hands to the other."""
+    """Name -> default of the arguments that a class's constructor accepts, as Python sees them.
+
+    These are the keyword-only parameters. For ``**inherited`` they include those of the next class, except the
+    arguments that this class passes to it itself.
+    """
     place = next(i for i, c in enumerate(kind.__mro__) if "__init__" in vars(c))
     there, rest = kind.__mro__[place], kind.__mro__[place + 1 :]
     parameters = inspect.signature(there.__init__).parameters.values()

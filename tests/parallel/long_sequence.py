@@ -1,7 +1,7 @@
 """One head of width 16 over a very long sequence: ``long_sequence SHARE MESHES STEPS`` prints {devices: ...}.
 
-A decoder of one layer with ring attention; SHARE positions a device. "bytes" are XLA's temporaries on one device; of
-the largest mesh the losses of STEPS updates too.
+The model is a decoder of one layer with ring attention and SHARE positions on each device. "bytes" is the size of XLA's
+temporaries on one device. The largest mesh also reports the losses of STEPS updates.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.parallel.losses import AXES
 
 
 def trainer(length: int) -> Trainer:
-    """Of a language model of one layer, on one device: the mesh is another's."""
+    """A trainer of a one-layer language model, on one device. The mesh is passed separately."""
     return Trainer(
         resolve(
             {
@@ -60,7 +60,7 @@ def measure(share: int, devices: int, steps: int) -> dict[str, Any]:
     run = trainer(length)
     sizes = {**dict.fromkeys(AXES, 1), "sequence": devices}
     execution = MeshExecution(*run.step_and_start, sizes, 0, devices=jax.devices()[:devices])
-    # Each token is the one before plus 1 or 2: there is something to learn.
+    # Each token is the previous token plus 1 or 2, so there is something to learn.
     tokens = np.cumsum(np.random.default_rng(0).integers(1, 3, (1, length)), axis=1) % 28 + 4
     batch = execution.place({"target": tokens.astype(np.int32)})
     program = execution.step.lower(execution.abstract, batch).compile()

@@ -1,8 +1,10 @@
-"""Losses of a small model's first ten updates on several meshes: ``losses MODEL RUNS`` prints {run: {"loss": [...]}},
-where there are experts with "auxiliary_loss" and the share of tokens "dropped" beside it.
+"""Losses of a small model's first ten updates on several meshes.
+
+``losses MODEL RUNS`` prints {run: {"loss": [...]}}. Models with experts add "auxiliary_loss" and the share of tokens
+"dropped".
 
 A run is {"strategy": "jit" or "pmap" or "one", "dropout": rate, "parts": accumulation steps, a mesh axis: its size,
-...}; "one" is one device.
+...}. "one" means one device.
 """
 
 from __future__ import annotations
@@ -31,14 +33,14 @@ TRANSFORMER = {
     "feed_forward": {"hidden_width": 24},
 }
 SWITCH = {"kind": "switch", "num_experts": 4, "expert": {"hidden_width": 24}}
-#: Groups of two rows, so that as many devices have a group each; the second expert is always used, since under pmap
-#: each device draws by a key of its own.
+#: Groups of two rows, so that each of several devices has a group. The second expert is always used, since under pmap
+#: each device draws with its own key.
 MIXTURE = {"kind": "mixture_of_experts", "num_experts": 4, "expert": {"hidden_width": 24}, "group_size": 2 * LENGTH,
            "threshold": 1e-6}  # fmt: skip
-#: Its input's jitter, too, is drawn by a key.
+#: The jitter of its input is also drawn with a key.
 RELEASED = {"kind": "switch_released", "num_experts": 4, "expert": {"hidden_width": 24}, "group_size": 2 * LENGTH,
             "jitter": 0.1}  # fmt: skip
-#: A vocabulary in clusters, one of which does not divide, and a memory in place of a feed-forward.
+#: A vocabulary in clusters, one of which does not divide, and a memory in place of a feed-forward layer.
 CLUSTERS = {"kind": "adaptive_softmax", "cluster_sizes": (6, 9, 17), "cluster_widths": (16, 8, 4)}
 MEMORY = {"kind": "product_key_memory", "num_keys": 8, "key_width": 8, "num_heads": 2, "knn": 4}
 MODELS: dict[str, dict[str, Any]] = {
@@ -59,7 +61,7 @@ TRAINING = {"optimizer": {"kind": "sgd"}, "schedule": {"kind": "constant"}, "lea
 
 
 def config(model: str, dropout: float) -> Config:
-    """A small translation model of the name."""
+    """The config of a small translation model with this name."""
     return resolve(
         {
             "max_length": LENGTH,
@@ -77,7 +79,7 @@ def config(model: str, dropout: float) -> Config:
 
 
 def batches() -> list[dict[str, np.ndarray]]:
-    """Rows of 16 to 1 real target tokens and 16 to 6 real source tokens: unequal numbers on the devices."""
+    """Rows of 16 to 1 real target tokens and 16 to 6 real source tokens, in unequal numbers on the devices."""
     rng = np.random.default_rng(0)
     made = []
     for _ in range(STEPS):
@@ -90,7 +92,7 @@ def batches() -> list[dict[str, np.ndarray]]:
 
 
 def losses(model: str, run: dict[str, Any]) -> dict[str, list[float]]:
-    """Of each update, under plain gradient descent."""
+    """The loss of each update, under plain gradient descent."""
     sizes = {axis: run.get(axis, 1) for axis in AXES}
     parts = build_experiment(config(model, run.get("dropout", 0.0)))
     make, settings = lambda rngs: parts.model(rngs=rngs), parts.training()

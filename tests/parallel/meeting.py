@@ -1,4 +1,4 @@
-"""Two hosts of which the second compiles long: ``meeting ADDRESS HOST SECONDS`` prints what both sum."""
+"""Two hosts, of which the second compiles for long: ``meeting ADDRESS HOST SECONDS`` prints the sum over both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attention_research.parallel import hosts
 
 
 def summed(seconds: float) -> list[float]:
-    """A sum over the devices of both, twice: as it is met first, and known."""
+    """A sum over the devices of both hosts, twice: at their first communication, and after it."""
     mesh = jax.make_mesh((jax.device_count(),), ("data",))
     rows = jax.make_array_from_callback(
         (jax.device_count(),), NamedSharding(mesh, PartitionSpec("data")), lambda index: np.arange(9.0)[index]

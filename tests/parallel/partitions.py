@@ -11,7 +11,7 @@ from tests.parallel.losses import config
 
 
 def partition(model: str, sizes: dict[str, int]) -> dict[str, Any]:
-    """What `inspect` says of it; "batch_size" stands among the axes."""
+    """The collectives that `inspect` reports. "batch_size" is passed among the axes."""
     overrides = [
         (f"training.{axis}" if axis == "batch_size" else f"parallel.mesh.{axis}", size) for axis, size in sizes.items()
     ]

@@ -1,4 +1,4 @@
-"""`attention-research train` on two hosts, which are two processes of four devices each on loopback."""
+"""`attention-research train` on two hosts, simulated by two processes of four devices each on loopback."""
 
 import json
 import re
@@ -22,10 +22,10 @@ STEPS, EVERY = 24, 4
 SETTINGS = {
     "steps": STEPS, "log_every": 1, "checkpoint_every": EVERY, "eval_every": 12, "batch_size": 16, "keep": 9,
 }  # fmt: skip
-#: Further evaluations, which every validation computes: one decodes, one reads the model's outputs.
+#: Further evaluations, which every validation computes. One decodes, one reads the model's outputs.
 EVALUATIONS = {"written.kind": "bleu", "written.split": "validation", "written.examples": 5,
                "tokens.kind": "perplexity", "tokens.split": "validation"}  # fmt: skip
-#: Within this many seconds of the death of one host the other has said so and ended.
+#: After one host dies, the other reports it and ends within this many seconds.
 SOON = 10
 
 
@@ -43,7 +43,7 @@ def free_address():
 
 
 def start_hosts(workdir, *more):
-    """Two processes, and where what each says goes."""
+    """Two processes and the files with their output."""
     meet = [f"--coordinator_address={free_address()}", "--num_processes=2"]
     return [
         subprocess.Popen(
@@ -73,7 +73,7 @@ def losses(workdir, split="train"):
 
 
 def scores(workdir):
-    """Of the further evaluations, at every validation."""
+    """The scores of the further evaluations at every validation."""
     lines = [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
     return [[line["written.bleu"], line["tokens.perplexity"]] for line in lines if line["split"] == "validation"]
 
@@ -98,13 +98,16 @@ def together(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """The same on one host with eight devices."""
+    """The same run on one host with eight devices."""
     return one_host(tmp_path_factory.mktemp("alone") / "run", 8)
 
 
 def test_two_hosts_train_as_one(together, alone):
-    """Losses and, on the validation split too, to float tolerance, with further evaluations; checkpoints whole, written
-    once; every step logged once; which devices, on how many hosts, in environment.json."""
+    """Losses agree to float tolerance, also on the validation split and in further evaluations.
+
+    Checkpoints are complete and written once, every step is logged once, and environment.json lists the devices and the
+    number of hosts.
+    """
     for split in ("train", "validation"):
         ours, theirs = losses(together, split), losses(alone, split)
         assert ours.keys() == theirs.keys()
@@ -120,7 +123,7 @@ def test_two_hosts_train_as_one(together, alone):
 
 
 def test_pmap_and_parameters_in_pieces_over_two_hosts(tmp_path):
-    """Without dropout, of which pmap draws its own."""
+    """Without dropout, since pmap draws its own masks."""
     bare = "--config.model.dropout_rate=0.0"
     wanted = list(losses(one_host(tmp_path / "alone", 8, bare)).values())
     for name, settings in {"pmap": ["strategy=pmap"], "pieces": ["mesh.fsdp=4", "mesh.tensor=2"]}.items():
@@ -130,7 +133,7 @@ def test_pmap_and_parameters_in_pieces_over_two_hosts(tmp_path):
 
 
 def test_a_checkpoint_of_two_hosts_goes_on_on_one_with_another_mesh(together, alone, tmp_path):
-    """From step 12 on, parameters in pieces: the losses of the run that nothing interrupted."""
+    """From step 12 on, with sharded parameters, the losses are those of the uninterrupted run."""
     workdir = tmp_path / "run"
     shutil.copytree(together, workdir)
     for step in range(16, STEPS + 1, EVERY):
@@ -143,7 +146,10 @@ def test_a_checkpoint_of_two_hosts_goes_on_on_one_with_another_mesh(together, al
 
 @pytest.mark.parametrize("dead", (0, 1))
 def test_a_host_dies_and_the_pair_goes_on_to_the_last_bit(together, tmp_path, dead):
-    """SIGKILL for one: the other ends within seconds, with one line; both started again end as if nothing had been."""
+    """SIGKILL for one host: the other ends within seconds with one line.
+
+    After a restart both end like an undisturbed run.
+    """
     workdir = tmp_path / "run"
     hosts = start_hosts(workdir)
     wait_for((workdir / "checkpoints" / str(2 * EVERY)).exists, 600)
@@ -165,7 +171,7 @@ def test_a_host_dies_and_the_pair_goes_on_to_the_last_bit(together, tmp_path, de
 
 
 def test_a_host_that_compiles_long_is_waited_for():
-    """Longer than the 30 s for which Gloo waits where devices first meet."""
+    """Compilation takes longer than the 30 s for which Gloo waits at the first communication."""
     address = free_address()
     started = [
         subprocess.Popen(
@@ -181,7 +187,7 @@ def test_a_host_that_compiles_long_is_waited_for():
 
 
 def test_a_host_that_fails_ends_the_other_at_once(tmp_path):
-    """Its disk refuses a write: one line from each, status 1, and nobody waits in a collective."""
+    """Its disk refuses a write. Each host prints one line and ends with status 1, and none waits in a collective."""
     workdir = tmp_path / "run"
     hosts = start_hosts(workdir)
     wait_for((workdir / "checkpoints" / str(EVERY)).exists, 600)
@@ -198,7 +204,7 @@ def test_a_host_that_fails_ends_the_other_at_once(tmp_path):
 
 
 def test_a_signal_to_one_host_saves_on_both(tmp_path):
-    """And both end with the signal's status; nothing is lost."""
+    """Both end with the signal's status, and nothing is lost."""
     workdir = tmp_path / "run"
     hosts = start_hosts(workdir)
     wait_for((workdir / "checkpoints" / str(EVERY)).exists, 600)

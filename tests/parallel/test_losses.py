@@ -1,4 +1,4 @@
-"""Ten updates' losses on eight fake devices, on any mesh, are one device's."""
+"""The losses of ten updates on eight fake devices, on any mesh, equal those on one device."""
 
 import numpy as np
 import pytest
@@ -33,15 +33,18 @@ MESHES = {
     "rnnsearch": PRODUCTS,
 }
 EXPERTS = ("experts", "mixture", "released", "one_group")
-#: Where pmap's keys, each device's own, change more than dropout, and where one rate tells enough.
+#: Models for which pmap's keys (one for each device) change more than dropout. One dropout rate is enough for them.
 DROPOUT_ALONE = ("released", "one_group", "clusters")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MESHES)
 def test_ten_losses_on_eight_devices_are_one_devices(model):
-    """To 1e-5, with unequal numbers of real tokens a device: jit with dropout off and on, pmap with it off; the batch
-    whole and, with dropout off, accumulated in two parts. Of experts the auxiliary loss and the dropped tokens too."""
+    """To 1e-5, with unequal numbers of real tokens on the devices: jit with dropout off and on, pmap with it off.
+
+    The batch is whole and, with dropout off, also accumulated in two parts. Models with experts also compare the
+    auxiliary loss and the share of dropped tokens.
+    """
     rates = (0.3,) if model in DROPOUT_ALONE else (0.0, 0.3)
     runs = {f"{name} {rate}": {"strategy": "jit", "dropout": rate, **mesh}
             for name, mesh in MESHES[model].items() for rate in rates}  # fmt: skip
@@ -68,7 +71,7 @@ def test_ten_losses_on_eight_devices_are_one_devices(model):
 @pytest.mark.parametrize("strategy", ("jit", "pmap"))
 @pytest.mark.parametrize("devices", (1, 2))
 def test_only_programs_of_one_cpu_device_are_kept_in_the_cache(devices, strategy, tmp_path, monkeypatch):
-    """Programs of several, once read from the cache, waited for each other without end."""
+    """Programs for several devices, once read from the cache, waited for each other forever."""
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     on_devices(devices, "losses", "rnnsearch", {"run": {"strategy": strategy, "data": -1}})

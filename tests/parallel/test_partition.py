@@ -1,4 +1,4 @@
-"""The compiled step says to other devices what it should, and nothing else."""
+"""The compiled step contains the expected collectives and no others."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def bytes_of(found, *kinds):
     return sum(one["bytes"] for one in found["partition"]["collectives"] if one["kind"] in kinds)
 
 
-#: The losses' sums, and the tied table's gradients, which are summed once for each of its three uses.
+#: The sums of the losses, and the gradients of the tied table, which are summed once for each of its three uses.
 LITTLE = 200 + 2 * (32 * 16 * 4)
 
 
@@ -28,7 +28,7 @@ def transformer():
 
 
 def parameters(found, split):
-    """Bytes of the parameters that are (not) in pieces."""
+    """Bytes of the parameters that are (or are not) sharded."""
     return sum(
         4 * int(np.prod(array["shape"]))
         for array in found["arrays"]
@@ -39,7 +39,7 @@ def parameters(found, split):
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", ("data", "chunks"))
 def test_data_parallel_sums_the_gradients_once_and_gathers_nothing(transformer, mesh):
-    """Also where a device's logits come in two chunks, each of which has a gradient of the whole table."""
+    """This also holds if a device computes its logits in two chunks, each with a gradient of the whole table."""
     found = transformer[mesh]
     whole = parameters(found, split=False)
     assert parameters(found, split=True) == 0 and found["partition"]["bytes_per_device"] == found["state_bytes"]
@@ -50,8 +50,11 @@ def test_data_parallel_sums_the_gradients_once_and_gathers_nothing(transformer, 
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", ("fsdp", "both"))
 def test_fsdp_gathers_parameters_and_no_activations(transformer, mesh):
-    """What is gathered is each split parameter, once forward and at most once backward. The sums of the gradients, on
-    two axes in two turns, are the reduce-scatters of other backends; one activation alone has 16 x 16 x 16 floats."""
+    """Each sharded parameter is gathered once in the forward pass and at most once in the backward pass.
+
+    The sums of the gradients, on two axes in two turns, correspond to the reduce-scatters of other backends. A single
+    activation has 16 x 16 x 16 floats.
+    """
     found = transformer[mesh]
     split, whole = parameters(found, split=True), parameters(found, split=False)
     assert split > 4 * whole
@@ -86,7 +89,7 @@ def test_tokens_travel_to_experts_and_nothing_is_gathered(model):
 
 @pytest.mark.slow
 def test_neither_a_memorys_tokens_nor_the_logits_of_clusters_travel():
-    """Each device searches for its own tokens, and no cluster's logits are put beside another's."""
+    """Each device searches for its own tokens, and logits of different clusters are never concatenated."""
     found = on_devices(8, "partitions", "clusters", {"tensor": {"data": 4, "tensor": 2}})["tensor"]
     kinds = {(one["kind"], *one["axes"]) for one in found["partition"]["collectives"]}
     assert ("all-reduce", "data") in kinds and not any(kind == "all-to-all" for kind, *_ in kinds)
@@ -95,7 +98,7 @@ def test_neither_a_memorys_tokens_nor_the_logits_of_clusters_travel():
 
 BY_TOKEN, BY_COLUMN, ROWS_OF_FSDP = ("tensor", "fsdp"), ("fsdp", "tensor"), ("fsdp", None)
 CLUSTERS = {"cluster_sizes": (6, 9, 17), "cluster_widths": (16, 8, 4)}
-#: Model settings -> array -> its axes where they divide; a head has a row more for each tail, 9 and 17 are odd.
+#: Model settings -> array -> its axes if they divide. A head has one more row for each tail; 9 and 17 are odd.
 SPLIT = {
     "factorized": (
         {"vocabulary": {"kind": "factorized", "rank": 8}},
@@ -120,7 +123,7 @@ SPLIT = {
 
 
 def pieces(model):
-    """Array -> its axes, of a model of these settings on a mesh with `fsdp` 2 and `tensor` 2."""
+    """Array -> its axes, for a model with these settings on a mesh with `fsdp` 2 and `tensor` 2."""
     parts = build_experiment(resolve({**config("transformer", 0.0).given, "model": {**TRANSFORMER, **model}}))
     shapes = abstract(lambda rngs: parts.model(rngs=rngs))[1]
     sizes = {**dict.fromkeys(AXES, 1), "fsdp": 2, "tensor": 2}
@@ -141,7 +144,7 @@ def test_vocabularies_are_split_by_token(kind):
 
 
 def test_a_memorys_values_are_split_both_ways():
-    """They are most of a model's parameters; and every expert's kernels are split as a dense layer's."""
+    """They are most of the model's parameters. Every expert's kernels are split like those of a dense layer."""
     found = pieces({"encoder": {"feed_forward": MEMORY}, "decoder": {"feed_forward": MIXTURE}})
     assert found["encoder.stack.segments.0.feed_forward.table"] == (None, *BY_COLUMN)
     experts = {name: axes[-2:] for name, axes in found.items() if ".experts." in name and name.endswith("kernel")}
@@ -150,7 +153,7 @@ def test_a_memorys_values_are_split_both_ways():
 
 @pytest.mark.slow
 def test_a_sequence_of_32768_trains_and_memory_follows_the_share_of_a_device():
-    """4,096 positions a device, on 2, 4 and 8 devices: the temporaries of one stay the same within a twentieth."""
+    """4,096 positions on each of 2, 4 and 8 devices: one device's temporaries stay the same within a twentieth."""
     found = on_devices(8, "long_sequence", 4096, [2, 4, 8], 5)
     assert found["8"]["length"] == 32768
     held = [found[devices]["bytes"] for devices in ("2", "4", "8")]

@@ -24,7 +24,7 @@ TEXTS = [
 
 
 def drawn(seed, pictures=23):
-    """Hypotheses, and one to five references each; some hypotheses are a reference with words changed or repeated."""
+    """Hypotheses with one to five references each. Some hypotheses are a reference with words changed or repeated."""
     draw = random.Random(seed)
     sentence = lambda: [draw.choice(WORDS) for _ in range(draw.randrange(1, 15))]
     references = [[sentence() for _ in range(draw.randrange(1, 6))] for _ in range(pictures)]
@@ -40,7 +40,7 @@ SETS = [drawn(seed) for seed in range(20)]
 
 
 def theirs(scorer, hypotheses, references):
-    """What a scorer of pycocoevalcap says of a split; it prints as it goes."""
+    """The score that a scorer of pycocoevalcap gives a split. Captures the output that it prints."""
     text = lambda lists: {i: [" ".join(words) for words in given] for i, given in enumerate(lists)}
     with contextlib.redirect_stdout(io.StringIO()):
         return scorer.compute_score(text(references), text([[words] for words in hypotheses]))[0]
@@ -73,11 +73,11 @@ def test_bleu_without_a_match_of_an_order_is_zero():
     scores = caption_bleu([["a", "cat"]], [[["cat", "a", "mat"]]])
     assert scores[0] == pytest.approx(math.exp(1 - 3 / 2)) and scores[1:] == (0.0, 0.0, 0.0)
     assert caption_bleu([[]], [[["a"]]]) == (0.0,) * 4
-    assert closest_length(["a"] * 4, [["b"] * 5, ["c"] * 3]) == 3, "of two equally close the shorter"
+    assert closest_length(["a"] * 4, [["b"] * 5, ["c"] * 3]) == 3, "the shorter of two equally close lengths"
 
 
 def by_cosines(hypotheses, references):
-    """CIDEr from scikit-learn's counts and cosines."""
+    """CIDEr computed with scikit-learn's counts and cosines."""
     from sklearn.feature_extraction import text
     from sklearn.metrics.pairwise import cosine_similarity
 
@@ -117,7 +117,7 @@ def test_words_are_lower_case_without_punctuation():
 def test_words_are_those_of_cocos_tokenizer():
     pytest.importorskip("pycocoevalcap", reason="the extra `oracle` is not installed")
     if shutil.which("java") is None:
-        pytest.skip("Stanford's tokenizer is a Java program")
+        pytest.skip("Java is not installed; Stanford's tokenizer needs it")
     from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
     found = PTBTokenizer().tokenize({i: [{"caption": text}] for i, text in enumerate(TEXTS)})

@@ -39,7 +39,7 @@ def test_a_class_that_none_had_and_none_was_given_counts_as_zero():
 def test_a_split_is_scored_without_the_rows_that_only_fill(guesses):
     label, predicted = guesses
     data = SimpleNamespace(classes=tuple("abcde"), labels=lambda split: np.array([2, 2, 1]))
-    ids = np.arange(67) - 6  # the first six fill
+    ids = np.arange(67) - 6  # the first six rows are padding
     filled = np.pad(label, (6, 0), constant_values=-1), np.pad(predicted, (6, 0))
     halves = [slice(0, 31), slice(31, 67)]
     triples = [(np.maximum(ids[h], -1), {"label": filled[0][h]}, {"predicted": filled[1][h]}) for h in halves]

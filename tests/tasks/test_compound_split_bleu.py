@@ -16,7 +16,7 @@ SPLITS = {
     "a dash between spaces": ("ja - nein", "ja - nein"),
     "a hyphen at a word's end": ("Ein- und Ausgang", "Ein- und Ausgang"),
     "digits": ("3-4", "3 ##AT##-##AT## 4"),
-    "each character serves once": ("a-b-c", "a ##AT##-##AT## b-c"),  # s{(\S)-(\S)}{..}g goes on behind the b
+    "each character serves once": ("a-b-c", "a ##AT##-##AT## b-c"),  # s{(\S)-(\S)}{..}g continues after the b
     "no hyphen": ("nichts", "nichts"),
 }
 
@@ -29,7 +29,7 @@ def test_splitting(case):
 
 HYPOTHESES = ["Das neue Text-Format ist gut, sagt Dr. Müller.", "Der Haupt-Bahnhof „liegt” z.B. im Süden der Stadt."]
 REFERENCES = ["Das neue Text-Format ist schlecht, sagt Dr. Müller.", 'Der Bahnhof „liegt" z.B. im Süden der Stadt!']
-#: Tokenised and split by hand: Moses keeps abbreviations whole, the closing quotation mark becomes a plain one.
+#: Tokenised and split by hand. Moses keeps abbreviations whole, and the closing quotation mark becomes a plain one.
 BY_HAND = (
     [
         "Das neue Text ##AT##-##AT## Format ist gut , sagt Dr. Müller .",
@@ -69,7 +69,7 @@ CONFIG = "configs/translation/transformer.py:smoke"
 
 
 def test_it_stands_beside_sacrebleu_under_its_own_name(root, monkeypatch):
-    """As an evaluation of a config: `bleu` and its signature are those of the plain evaluation, to the last bit."""
+    """As an evaluation of a config: `bleu` and its signature equal those of the plain evaluation bit for bit."""
     monkeypatch.chdir(root)
     plain = build_experiment(load(CONFIG)).evaluation()
     both = build_experiment(load(CONFIG, [("evaluation.kind", "compound_split_bleu")])).evaluation()

@@ -33,7 +33,7 @@ def test_by_hand(case):
 
 
 def recursive(first, second):
-    """Levenshtein's distance as it is defined, on all suffixes."""
+    """Levenshtein's distance by its recursive definition, on all suffixes."""
 
     @functools.cache
     def between(i, j):
@@ -55,13 +55,16 @@ def test_is_the_recursive_distance():
 
 
 def test_the_rate_is_of_the_corpus_not_the_mean_of_sentences():
-    """1 edit of 1 and 1 of 9: 2 / 10, not (1 + 1/9) / 2."""
+    """1 edit of 1 and 1 edit of 9 give 2 / 10, not (1 + 1/9) / 2."""
     rate, whole = error_rates(["b", "a a a a a a a a b"], ["a", "a a a a a a a a a"], ["x", "y"])
     assert rate == pytest.approx(20.0) and whole == 100.0
 
 
 def test_a_source_is_scored_once_against_its_nearest_reference():
-    """R EH D against R EH D (0 edits) and R IY D; Y UW Z against Y UW S, Y UW Z Z: 1 edit each, the longer counts."""
+    """R EH D has 0 edits against R EH D and 1 against R IY D.
+
+    Y UW Z has 1 edit against Y UW S and Y UW Z Z; the longer reference counts.
+    """
     sources = ["r e a d", "u s e", "r e a d", "u s e", "a"]
     references = ["R IY D", "Y UW S", "R EH D", "Y UW Z Z", "AH"]
     hypotheses = ["R EH D", "Y UW Z", "R EH D", "Y UW Z", "AH"]
@@ -73,7 +76,7 @@ def test_a_source_is_scored_once_against_its_nearest_reference():
 
 
 def test_the_floor_knows_one_sound_for_a_letter_and_silent_ones():
-    """c is K, a is AE, t is T, h is silent; one word that breaks the rule changes nothing."""
+    """c is K, a is AE, t is T, and h is silent. One word that breaks the rule changes nothing."""
     letters = ["c a t", "t a c", "h a t", "c h a t", "a", "c a", "t a h"]
     sounds = ["K AE T", "T AE K", "AE T", "K AE T", "EY", "K AE", "T AE"]
     assert token_by_token(letters, sounds) == [*sounds[:4], "AE", *sounds[5:]]
@@ -92,7 +95,7 @@ def test_the_evaluation_names_its_floor():
 
 
 def test_the_rates_follow_from_the_packed_statistics():
-    """A source with two references counts once; lengths differ, some hypotheses are right."""
+    """A source with two references counts once. Lengths differ, and some hypotheses are correct."""
     chance = random.Random(5)
     draw = lambda: " ".join(chance.choice("abc") for _ in range(int(chance.random() * 9)))
     sources = [f"s{i % 31}" for i in range(53)]

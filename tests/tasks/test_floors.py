@@ -1,4 +1,4 @@
-"""Floors: n-grams against NLTK and the paper's equations, memories by brute force, the rest by hand."""
+"""Floors: n-grams against NLTK and the paper's equations, translation memories by brute force, the rest by hand."""
 
 import math
 from collections import Counter, defaultdict
@@ -28,15 +28,15 @@ VOCABULARY, END = 23, 2
 
 
 def sentences(seed, number):
-    """Of a few words each, some much more frequent than others, with the end."""
+    """Sentences of a few words with the end token. Some words are much more frequent than others."""
     rng = np.random.default_rng(seed)
-    words = np.arange(3, 19)  # the last four words of the vocabulary never come
+    words = np.arange(3, 19)  # the last four words of the vocabulary never occur
     p = 1.0 / np.arange(1, 17)
     return [[*rng.choice(words, rng.integers(0, 11), p=p / p.sum()).tolist(), END] for _ in range(number)]
 
 
 class ByDictionaries:
-    """Chen & Goodman 1999, equation 26 word by word, in dictionaries; None is what stands before a sentence."""
+    """Chen & Goodman 1999, equation 26 word by word, in dictionaries. None stands for the start of a sentence."""
 
     def __init__(self, text, order):
         self.order = order
@@ -80,7 +80,7 @@ def test_probabilities_are_the_papers_equations_in_dictionaries(order):
     oracle = ByDictionaries(text, order)
     found = KneserNey(TokenArray.join(text), VOCABULARY, order)
     if order == 3:
-        assert oracle.discounts[2] != FALLBACK  # estimated, not fallen back to
+        assert oracle.discounts[2] != FALLBACK  # estimated, not the fallback
     padded = [[None] * (order - 1) + sentence for sentence in new]
     expected = [
         oracle.p(sentence[place], sentence[place - order + 1 : place])
@@ -93,7 +93,7 @@ def test_probabilities_are_the_papers_equations_in_dictionaries(order):
     assert found.perplexity(tokens) == pytest.approx(math.exp(-np.mean(np.log(expected))), rel=1e-12)
 
 
-@pytest.mark.slow  # NLTK is imported in a second
+@pytest.mark.slow  # importing NLTK takes a second
 @pytest.mark.parametrize("order", (2, 3))
 def test_with_one_discount_it_is_nltks(order):
     from nltk import lm  # comes with rouge-score
@@ -117,14 +117,14 @@ def test_with_one_discount_it_is_nltks(order):
 
 
 def test_every_history_has_a_distribution():
-    """Seen, seen in part, never seen, and the beginning of a sentence; with estimated and with fixed discounts."""
+    """Histories that were seen, seen in part or never seen, and the sentence start; estimated and fixed discounts."""
     text = TokenArray.join(sentences(5, 131))
     for discounts in (None, (0.7, 0.4, 0.9)):
         model = KneserNey(text, VOCABULARY, 3, discounts)
         for history in ([3, 3], [3, 4], [3, 21], [21, 3], [21, 22], [VOCABULARY] * 2, [5, VOCABULARY]):
             p = model.probabilities(np.tile(history, (VOCABULARY, 1)), np.arange(VOCABULARY))
             assert np.all(p > 0) and p.sum() == pytest.approx(1, abs=1e-12)
-    assert model.probabilities(np.array([[VOCABULARY] * 2]), np.array([3]))[0] > 0.1  # the start is a history
+    assert model.probabilities(np.array([[VOCABULARY] * 2]), np.array([3]))[0] > 0.1  # the start counts as a history
 
 
 def test_discounts_by_hand():
@@ -135,7 +135,7 @@ def test_discounts_by_hand():
         assert discounts_of(few).tolist() == [0, *FALLBACK]
 
 
-# Memories
+# Translation memories
 
 
 def dice(one, other):
@@ -158,7 +158,7 @@ def test_the_nearest_source_by_brute_force(spelled):
 
 
 class Pairs:
-    """Interface strings: what `floors` asks of pairs, with one word a token."""
+    """Pairs with one word a token and only those parts of the interface that `floors` uses."""
 
     training = (
         ["Turn on the lamp", "Delete", "Turn off the radio", "Hello"],
@@ -236,7 +236,7 @@ def test_near_and_far_are_scored_apart_and_kept(tmp_path, monkeypatch):
 
 
 class Other(Pairs):
-    """Other texts."""
+    """Text data of another kind."""
 
     def __init__(self, training, tests, **said):
         self.training, self.tests = training, tests
@@ -344,5 +344,5 @@ def test_the_mean_rating():
 def test_every_evaluation_says_its_floors():
     kinds = registry.FAMILIES["evaluation"]
     own = [kind for kind in kinds if registry.lookup("evaluation", kind).floors is not Evaluation.floors]
-    assert set(kinds) - set(own) == {"perplexity"}  # n-grams are every data set's
+    assert set(kinds) - set(own) == {"perplexity"}  # every data set has n-gram floors
     assert all(floor_titles().values()) and written.COPIED_BELOW < 0.6

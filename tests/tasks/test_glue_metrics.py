@@ -1,4 +1,4 @@
-"""GLUE's and SuperGLUE's metrics against scikit-learn and SciPy on random texts, and by hand where they leave off."""
+"""GLUE's and SuperGLUE's metrics against scikit-learn and SciPy on random texts, and by hand where neither has them."""
 
 import warnings
 
@@ -9,7 +9,7 @@ from sklearn import metrics
 
 from attention_research.tasks import glue_metrics
 
-#: What a model wrote: (labels, how often each is a hypothesis and a reference, the last of them no label).
+#: Texts that a model wrote: (labels, how often each is a hypothesis and a reference). The last text is not a label.
 CASES = {
     "two": (("no", "yes"), (0.4, 0.6, 0.0), (0.3, 0.7)),
     "two-invalid": (("no", "yes"), (0.3, 0.4, 0.3), (0.3, 0.7)),
@@ -24,7 +24,7 @@ NONSENSE = ("", "maybe", "no yes")
 
 
 def drawn(case, seed=0):
-    """(hypotheses, references, their numbers, the labels); -1 is the number of what is no label."""
+    """(hypotheses, references, their numbers, the labels). -1 is the number of a text that is not a label."""
     labels, written, true = CASES[case]
     rng = np.random.default_rng(seed)
     said, gold = rng.choice(len(written), 97, p=written), rng.choice(len(true), 97, p=true)
@@ -34,7 +34,7 @@ def drawn(case, seed=0):
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """scikit-learn warns of what it sets to 0."""
+    """Silences scikit-learn's warnings about scores that it sets to 0."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -98,7 +98,10 @@ def test_no_text_scores_nothing():
 
 
 def test_multirc_is_over_answers_and_over_questions():
-    """Question 5 of three answers has one wrong, 2 of two none, 3 of one an answer that is no label."""
+    """Question 5 has three answers, one of them wrong.
+
+    Question 2 has two correct answers. The answer to question 3 is not a label.
+    """
     questions = [5, 2, 5, 5, 2, 3]
     references = ["True", "True", "False", "True", "False", "True"]
     hypotheses = ["True", "True", "False", "False", "False", "so-so"]
@@ -109,7 +112,7 @@ def test_multirc_is_over_answers_and_over_questions():
 
 
 def test_record_takes_the_best_reference_of_a_query():
-    """Query 1 ("nurias capital nuria") shares 2 tokens with one reference of 2, 1 with the other, of 1."""
+    """Query 1 ("nurias capital nuria") shares 2 tokens with a reference of 2 tokens, and 1 with a reference of 1."""
     queries = ["1", "2", "1", "3"]
     references = ["Nuria Capital", "the E.U.", "Capital", "x"]
     hypotheses = ["Nuria's Capital Nuria", "EU", "ignored", "y"]
@@ -128,7 +131,7 @@ def test_record_takes_the_best_reference_of_a_query():
     ],
 )
 def test_normalisation_is_squads(text, expected):
-    """Lower case; punctuation leaves nothing behind, articles a space; space is one blank."""
+    """Lower case. Punctuation is removed, articles become a space, and runs of white space become one space."""
     assert glue_metrics.normalized(text) == expected
 
 

@@ -1,4 +1,4 @@
-"""Names scored by hand, and against scikit-learn where it has the measure."""
+"""Scores of names by hand, and against scikit-learn where it has the measure."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_scores_are_means_over_functions():
     assert scores["precision"] == pytest.approx(100 * (1 / 2 + 1 / 2) / 3)
     assert scores["recall"] == pytest.approx(100 * (1 / 2 + 1 / 2) / 3)
     assert scores["f1"] == pytest.approx(100 * (1 / 2 + 2 / 4) / 3)
-    assert scores["f1_at_5"] == pytest.approx(100 * (1 + 2 / 4) / 3)  # the sixth suggestion is not looked at
+    assert scores["f1_at_5"] == pytest.approx(100 * (1 + 2 / 4) / 3)  # the sixth suggestion does not count
     assert (scores["exact_match"], scores["exact_match_at_5"]) == (0.0, pytest.approx(100 / 3))
     assert scores["repeated"] == pytest.approx(100 / 3)
     assert (scores["oov_functions"], scores["oov_accuracy"], scores["oov_accuracy_at_5"]) == (1, 0, 0)
@@ -70,7 +70,7 @@ class Tokenizer:
     known = frozenset({"set", "size"})
 
     def decode(self, tokens, sources):
-        """Ids as letters: 10 is "k"; 5 and up of an id above 100 are positions of the source."""
+        """Ids as letters: 10 is "k". An id of 100 or more copies the source's token at position id - 100."""
         spell = lambda i, source: chr(97 + (int(source[i - 100]) if i >= 100 else int(i)))
         return [" ".join(spell(i, s) for i in row if i > 2) for row, s in zip(tokens, sources, strict=True)]
 
@@ -83,7 +83,7 @@ class Data:
 
 
 def test_the_evaluation_reads_suggestions_with_their_sources():
-    """Rows that fill the batch, empty names and missing hypotheses are left out; lambda is that at the true name."""
+    """Leaves out padding rows, empty names and missing hypotheses. lambda is the value at the true name."""
     batch = {"source": np.array([[5, 6, 2], [3, 4, 2], [0, 0, 0]]), "target": np.array([[5, 2], [10, 11], [0, 0]])}
     outputs = {
         "tokens": np.array([[[100, 2, 0], [0, 0, 0]], [[2, 0, 0], [10, 11, 2]], [[2, 0, 0], [2, 0, 0]]]),

@@ -47,7 +47,7 @@ def test_particles_are_adverbs_and_empty_brackets_are_none():
 
 
 def test_a_corpus_counts_brackets_not_sentences():
-    """2 of 2 and 1 of 4 given, 2 and 3 wanted: 3 / 6 and 3 / 5; F1 6 / 11."""
+    """2 of 2 and 1 of 4 predicted brackets are correct, out of 2 and 3 gold ones: 3 / 6 and 3 / 5; F1 6 / 11."""
     hypotheses = ["(S XX (NP XX )NP )S", "(S (A XX )A (B XX )B (C XX )C )S"]
     references = ["(S XX (NP XX )NP )S", "(S (NP XX XX )NP (VP XX )VP )S"]
     scores = parseval(hypotheses, references)
@@ -56,7 +56,7 @@ def test_a_corpus_counts_brackets_not_sentences():
 
 
 def spans(tree: Tree, start: int = 0) -> tuple[list[tuple[str, int, int]], int]:
-    """The brackets of a tree by recursion over the tree itself, and how many words it has."""
+    """The brackets of a tree by recursion over the tree itself, and its number of words."""
     if tree.is_tag:
         return [], 0 if tree.label in (",", ".") else 1
     inside, size = [], 0
@@ -67,7 +67,7 @@ def spans(tree: Tree, start: int = 0) -> tuple[list[tuple[str, int, int]], int]:
 
 
 def test_is_the_count_over_the_trees_themselves():
-    """On trees of the grammar against trees of as many words; spans by recursion, matches by removal from a list."""
+    """Compares trees of the grammar with equally long trees. Spans come from recursion, matches from list removal."""
     by_length = {}
     for tree in itertools.islice(grammar.trees(), 400):
         found, size = spans(tree)

@@ -1,4 +1,4 @@
-"""Perplexity from a table of prices, by hand: rows that only fill a batch and padding count nothing."""
+"""Perplexity from a table of costs, by hand. Rows that only fill a batch and padding do not count."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +7,7 @@ from attention_research.tasks.perplexity import PerplexityEvaluation, unigram_pe
 
 
 class Priced:
-    """Every token 7 costs log 4, every other one log 2."""
+    """Token 7 costs log 4, and every other token costs log 2."""
 
     def log_likelihood(self, batch):
         price = -jnp.log(jnp.where(batch["target"] == 7, 4.0, 2.0))
@@ -19,7 +19,7 @@ class Tokenizer:
 
 
 class Targets:
-    """Token 5 three times in training, 7 once; the test split has one of each."""
+    """Token 5 occurs three times in training, token 7 once. The test split has one of each."""
 
     tokenizer = Tokenizer()
 

@@ -1,4 +1,4 @@
-"""The restricted evaluator against Python's own on programs that we wrote; what it refuses; scores by hand."""
+"""The restricted evaluator against Python's own on programs that we wrote, the refused programs, and scores by hand."""
 
 import itertools
 import random
@@ -10,7 +10,7 @@ from attention_research.data import described_programs
 from attention_research.tasks.programs import LISTS, program_scores, results
 from attention_research.tasks.restricted_python import Refused, function_of
 
-#: Beyond the generated ones: every node and function that is evaluated.
+#: In addition to the generated programs: every node and function that can be evaluated.
 MORE = [
     "not len(xs)",
     "abs(sum(xs))",
@@ -31,7 +31,7 @@ MORE = [
 
 
 def of_python(code, numbers):
-    """What Python gives, or None where it raises."""
+    """The result in Python, or None if it raises."""
     names = {}
     exec(code, names)
     try:
@@ -63,7 +63,7 @@ def test_what_is_evaluated_is_what_python_gives(expression):
     assert sum(mine is not None for mine, _ in found) >= 5
 
 
-#: Expressions that are not evaluated, and programs that are no function of one argument with one return.
+#: Expressions that are not evaluated, and programs that are not a function of one argument with one return.
 EXPRESSIONS = [
     "__import__('os').system('true')",
     "xs.clear()",
@@ -132,7 +132,7 @@ def test_scores_by_hand():
     reference = "def f ( xs ) : return sum ( [ x for x in xs if x > 0 ] )"
     written = [
         reference,
-        "def f ( xs ) : return sum ( [ x for x in xs if 0 < x ] )",  # passes, written otherwise
+        "def f ( xs ) : return sum ( [ x for x in xs if 0 < x ] )",  # passes, with different text
         "def f ( xs ) : return len ( xs )",  # runs
         "def f ( xs ) : return sum ( [ x for x in",
     ]

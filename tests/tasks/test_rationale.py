@@ -1,4 +1,4 @@
-"""The task of rationales: its terms by hand, its gradient against the exact expectation, and how it is scored."""
+"""The rationale task: its terms by hand, its gradient against the exact expectation, and its scores."""
 
 from itertools import product
 from types import SimpleNamespace
@@ -29,7 +29,7 @@ def read(log_p):
 
 
 def test_the_cost_by_hand():
-    """Row 1: 1/16 + 1/4, three words, two switches; row 2: 1/16, two words, one switch; row 3 only fills."""
+    """Row 1: 1/16 + 1/4, three words, two switches. Row 2: 1/16, two words, one switch. Row 3 is padding."""
     task = Rationale(sparsity=0.01, coherence=0.1)
     total, sums = task.of_choice(read(jnp.full((3, 4), -0.7)), BATCH)
     assert sums == {"squared_error": 0.375, "selected": 5.0, "switches": 3.0}
@@ -43,7 +43,10 @@ def test_the_cost_by_hand():
 
 @pytest.mark.parametrize("baseline", ["none", "batch_mean"])
 def test_the_surrogate_has_the_weights_of_the_costs(baseline):
-    """d loss / d log p(z_t) is the review's cost, or its difference from the other review's; 0 in padding."""
+    """d loss / d log p(z_t) is the review's cost, or its difference from the other review's cost.
+
+    In padding it is 0.
+    """
     task = Rationale(sparsity=0.01, coherence=0.1, baseline=baseline)
     gradient = jax.grad(lambda log_p: task.of_choice(read(log_p), BATCH)[0])(jnp.full((3, 4), -0.7))
     costs = np.array([0.3125 + 0.03 + 0.2, 0.0625 + 0.02 + 0.1])
@@ -65,7 +68,7 @@ def made(generator):
 
 
 def expected_cost(merge, parameters, source, ratings, choices):
-    """sum_z p(z) cost(z) over all choices of one review: the paper's equations, no sample and no surrogate."""
+    """sum_z p(z) cost(z) over all choices of one review: the paper's equations without sampling or surrogate."""
     model, rows, choices = merge(parameters), len(choices), jnp.asarray(choices)
     source = jnp.repeat(source[None], rows, axis=0)
     x = model.embedding[...][source]
@@ -85,7 +88,7 @@ def expected_cost(merge, parameters, source, ratings, choices):
     ids=["independent", "sequential, batch mean"],
 )
 def test_the_mean_of_the_gradients_is_that_of_the_exact_expectation(generator, baseline):
-    """Both reviews, all 16 x 8 pairs of choices, each weighted by its probability: to 1e-9 in float64."""
+    """Both reviews, all 16 x 8 pairs of choices weighted by their probability, in float64 to 1e-9."""
     with jax.enable_x64():
         merge, parameters = made(generator)
         parameters = {name: jnp.asarray(x) for name, x in parameters.items()}
@@ -133,7 +136,7 @@ def one_review(**changes):
 
 
 def test_scores_by_hand():
-    """Two reviews of 4 and 2 words: 3 and 1 selected, 2 and 1 gold, 2 and 0 of them right."""
+    """Two reviews of 4 and 2 words: 3 and 1 words are selected, 2 and 1 are gold, 2 and 0 selected words are gold."""
     second = one_review(
         rating=np.array([0.0]),
         weights=np.array([0.9, 0.1]),
@@ -147,7 +150,8 @@ def test_scores_by_hand():
     assert found["rationale_f1"] == pytest.approx(400 / 7)
     assert found["random_precision"] == pytest.approx(100 * (3 * 2 / 4 + 1 * 1 / 2) / 4)
     assert len(found["precision_at"]) == len(SHARES)
-    # At 60 %: two and one words of greatest weight, of which one is gold; at 80 %: three and two, two and one gold.
+    # At 60 %: the two and one words with the greatest weight, of which one is gold. At 80 %: three and two, of which
+    # two and one are gold.
     assert found["precision_at"][-2:] == [[50.0, pytest.approx(100 / 3)], [pytest.approx(500 / 6), 60.0]]
 
 

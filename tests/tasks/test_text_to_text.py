@@ -21,7 +21,7 @@ V, D, KEY = 29, 12, jax.random.key(0)
 TARGET = np.random.default_rng(1).integers(1, V, (3, 7))
 TARGET[1, 2:] = TARGET[2, 6:] = 0
 BATCH = {"source": jnp.asarray(TARGET[:, :5]), "target": jnp.asarray(TARGET)}
-#: Vocabularies of several softmaxes, which have no Z, and what they need.
+#: Vocabularies with several softmaxes, which do not define Z, and the settings that they need.
 WITHOUT_Z = {
     "adaptive_softmax": {"cluster_sizes": (5, 7, 17), "cluster_widths": (12, 5, 3)},
     "mixture_of_softmaxes": {"num_softmaxes": 3},
@@ -29,7 +29,7 @@ WITHOUT_Z = {
 
 
 class Linear:
-    """logits = hidden kernel by a vocabulary's own path; hidden and kernel are given, and so are the aux losses."""
+    """logits = hidden @ kernel through the vocabulary's own code, with hidden, kernel and auxiliary losses given."""
 
     def __init__(self, hidden, kernel, aux=None):
         self.hidden, self.kernel, self.aux = hidden, kernel, aux or {}
@@ -52,7 +52,10 @@ def low(arrays):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1], ids=["plain", "smoothed"])
 def test_the_loss_is_the_equation(arrays, smoothing):
-    """In training (a key) with z_loss (log Z)^2, in validation (none) without; both smoothed as Mesh TensorFlow's."""
+    """In training (with a key) the loss includes z_loss (log Z)^2, in validation not.
+
+    Both smooth as Mesh TensorFlow.
+    """
     logits = arrays[0] @ arrays[1]
     log_z = np.log(np.exp(logits).sum(-1))
     log_p = logits - log_z[..., None]
@@ -88,7 +91,7 @@ def test_its_gradient_is_pytorchs_in_float64(arrays, torch):
 
 @pytest.mark.parametrize("key", [KEY, None], ids=["training", "validation"])
 def test_without_z_loss_it_is_translation(arrays, key):
-    """Exactly, layers' auxiliary losses and figures included."""
+    """Bitwise equal, including the layers' auxiliary losses and figures."""
     rows = jnp.asarray([[0.5, 0.25, 1.0]], jnp.float32)
     model = Linear(*low(arrays), {"encoder": {"loss": {"balance": rows}, "metrics": {"dropped": rows}}})
     mine, sums = TextToText(z_loss=0.0, label_smoothing=0.1).loss(model, BATCH, key)
@@ -123,7 +126,7 @@ def test_the_evaluation_gives_every_metric_and_what_a_constant_answer_would():
     )
     scores = evaluation.score(HYPOTHESES, REFERENCES, SOURCES)
     assert scores["accuracy"] == 25.0 and scores["majority_accuracy"] == 50.0
-    assert scores["exact_match"] == pytest.approx(100 / 3)  # source "q a" once, its two references normalised alike
+    assert scores["exact_match"] == pytest.approx(100 / 3)  # "q a" counts once; both references normalise alike
     assert scores["token_f1"] == pytest.approx(100 / 3) and scores["majority_token_f1"] == pytest.approx(200 / 3)
     assert scores["f1_macro"] == glue_metrics.f1_macro(HYPOTHESES, REFERENCES) and scores["majority_matthews"] == 0.0
     assert scores["matthews"] == glue_metrics.matthews(HYPOTHESES, REFERENCES)
@@ -149,7 +152,8 @@ def test_generated_texts_have_bleu_and_rouge_with_their_signatures():
     scores = evaluation.score(said, true, true)
     assert scores["bleu"] == sacrebleu.corpus_bleu(said, [true]).score > 1 and scores["copy_bleu"] == pytest.approx(100)
     assert scores["signature"] == corpus_bleu(said, true)[1] and "stemmer:no" in scores["rouge_signature"]
-    # Of 7 and 7 words 5 are in both, of 6 and 6 pairs 3; of 3 and 4 words 2, of 2 and 3 pairs 1.
+    # Of 7 and 7 words, 5 are in both, and of 6 and 6 bigrams, 3. Of 3 and 4 words, 2 are in both, and of 2 and 3
+    # bigrams, 1.
     assert scores["rouge1"] == scores["rougeL"] == pytest.approx(50 * (2 * 5 / 14 + 2 * 2 / 7))
     assert scores["rouge2"] == pytest.approx(50 * (2 * 3 / 12 + 2 * 1 / 5))
     assert rouge(["sat cats"], ["cat sat"], "rouge1") == 50.0 and rouge([], [], "rouge1") == 0.0

@@ -1,4 +1,4 @@
-"""What the tests of whole runs share."""
+"""Fixtures shared by the tests of whole runs."""
 
 import copy
 import functools
@@ -9,13 +9,13 @@ from attention_research.config import Config, build_experiment
 from attention_research.training import evaluation, initial, run
 from attention_research.training.trainer import Trainer
 
-#: Settings of `training` that no program holds; `steps` is in those of some schedules.
+#: Settings of `training` that do not affect the compiled programs. `steps` affects those of some schedules only.
 OUTSIDE = {"seed", "data_seed", "log_every", "eval_every", "checkpoint_every", "eval_batches", "keep", "keep_best"}
 CONSTANT = {"noam", "constant"}
 
 
 def computed(config):
-    """What a config's programs depend on, as something to look them up by."""
+    """A key for the programs of a config: a hash of everything that they depend on."""
     settings = config.resolved["training"]
     left_out = OUTSIDE if settings["replicas"] == 1 else OUTSIDE - {"seed"}
     left_out = left_out | ({"steps"} if settings["schedule"]["kind"] in CONSTANT else set())
@@ -25,9 +25,9 @@ def computed(config):
 
 @pytest.fixture(scope="module")
 def programs_once():
-    """Runs of the same computation trace and compile it once; data, state and settings are each run's own.
+    """Runs with the same programs trace and compile them once. Data, state and settings belong to each run.
 
-    The fingerprint of the sources, which takes as long as a run does, is computed once.
+    The fingerprint of the sources takes as long as a run does, so it is computed once.
     """
     made = {}
 
@@ -35,7 +35,7 @@ def programs_once():
         key = computed(config), alone
         if key not in made:
             made[key] = Trainer(config, alone=alone)
-            assert callable(made[key]._evaluation_step)  # a cached property: the copies hold it
+            assert callable(made[key]._evaluation_step)  # a cached property, which the copies then share
         trainer = copy.copy(made[key])
         parts = build_experiment(config)
         trainer.config, trainer.parts, trainer.settings, trainer.data = config, parts, parts.training(), parts.data()

@@ -1,4 +1,4 @@
-"""Checkpoint averaging against a mean by hand, over checkpoints that Orbax reads without this package."""
+"""Checkpoint averaging against a mean computed by hand, over checkpoints that Orbax reads without this package."""
 
 import jax
 import numpy as np
@@ -39,7 +39,7 @@ def test_the_mean_of_parameters_and_the_newest_of_the_rest():
 
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory, mock_data):
-    """A run with checkpoints at 2, 4, 6 and 7 of random parameters, and one at 5, which is not on the schedule."""
+    """A run with checkpoints of random parameters at 2, 4, 6 and 7, and one at 5, which is not on the schedule."""
 
     config = load("configs/translation/transformer.py:smoke", (*PAIR, *SMALL))
     folder = tmp_path_factory.mktemp("averaging")
@@ -74,7 +74,7 @@ def test_the_newest_on_the_schedule_are_averaged(workdir, average, steps):
 
 
 def test_evaluate_compiles_the_program_of_the_validations_in_training(workdir):
-    """Where the arrays lie is part of a program, and so of its key in the compilation cache."""
+    """The placement of arrays is part of a program, and therefore of its key in the compilation cache."""
     trained, step = Trained(workdir, average=1), Trainer(load_config(workdir))._evaluation_step
     begun = Trainer(load_config(workdir)).execution.abstract
     _, batch = next(iter(trained.data.evaluation_batches("validation", 3)))

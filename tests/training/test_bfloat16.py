@@ -1,4 +1,4 @@
-"""bfloat16 compute with float32 masters, through the whole train step: what is multiplied, kept, and not lost."""
+"""bfloat16 compute with float32 parameters, through the whole train step: dtypes of products and arrays, accuracy."""
 
 import dataclasses
 import importlib.util
@@ -20,13 +20,13 @@ from attention_research.training.step import initial_state, make_train_step
 
 #: The largest relative error of one rounding to bfloat16 (8 bits of significand).
 ROUNDING = 2.0**-8
-#: Plain descent: updates below bfloat16's resolution for a while, then such as a loss falls by.
+#: Gradient descent: at first with updates below bfloat16's resolution, then with updates that reduce the loss.
 CREEPING, FALLING = 20, 20
 
 
 @dataclasses.dataclass
 class Run:
-    """A small Transformer's step and start; `entering` are the dtypes of the gradients that optax was handed."""
+    """A small Transformer's step and start. `entering` holds the dtypes of the gradients that optax received."""
 
     start: Any
     step: Any
@@ -41,7 +41,7 @@ def small_models():
 
 
 def spied(entering):
-    """The identity, which notes the dtypes of what it is handed."""
+    """The identity, which records the dtypes of its input."""
 
     def update(gradients, state, parameters):
         entering.update(str(x.dtype) for x in jax.tree.leaves(gradients))
@@ -71,7 +71,7 @@ def batch_of(seed):
 
 
 def products(jaxpr):
-    """(operand dtypes, multiply-adds) of every matrix product, loops and calls opened."""
+    """(operand dtypes, multiply-adds) of every matrix product, including those inside loops and calls."""
     for equation in jaxpr.eqns:
         if equation.primitive.name == "dot_general":
             left, right = (v.aval for v in equation.invars)
@@ -99,8 +99,10 @@ def low():
 
 @pytest.mark.parametrize("name", ["standard", "mixed"])
 def test_products_are_bfloat16_and_what_is_kept_is_float32(name, low):
-    """Every product of the forward and the backward pass; but for the lookup of T5's biases, by a product with a
-    one-hot matrix: tiny, and exact in float32 only."""
+    """Every product of the forward and backward pass is in bfloat16, except for the lookup of T5's biases.
+
+    That lookup is a product with a one-hot matrix, which is small and exact in float32 only.
+    """
     run = low if name == "standard" else run_of(dtype="bfloat16", **MIXED)
     state = jax.eval_shape(run.start, 0)
     program, (after, metrics) = jax.make_jaxpr(run.step, return_shape=True)(state, batch_of(0))
@@ -117,7 +119,7 @@ def numpy_of(tree):
 
 
 def followed(run, step, steps, between=lambda parameters: parameters):
-    """(losses, state before, state after) of some updates; `between` is what happens to the parameters after each."""
+    """(losses, state before, state after) of some updates. `between` is applied to the parameters after each update."""
     state, losses = jax.jit(run.start)(0), []
     first = numpy_of(state)
     for t in range(steps):
@@ -136,13 +138,13 @@ def steps(low):
 
 @pytest.fixture(scope="module")
 def rounding():
-    """Parameters -> the nearest that bfloat16 has."""
+    """Rounds parameters to bfloat16."""
     return jax.jit(lambda tree: jax.tree.map(lambda x: x.astype(jnp.bfloat16).astype(jnp.float32), tree))
 
 
 @pytest.fixture(scope="module")
 def gradients(steps, rounding):
-    """(in bfloat16, in float32, in float32 of rounded parameters) at the start: momentum's first trace is it."""
+    """Gradients at the start, from momentum's first trace: (bfloat16, float32, float32 at rounded parameters)."""
     of = lambda dtype, state: numpy_of(optax.tree.get(steps[dtype][1](state, batch_of(0))[0], "trace"))
     start = jax.jit(steps["float32"][0].start)(0)
     rounded = {**start, "parameters": rounding(start["parameters"])}
@@ -155,8 +157,11 @@ def distance(a, b):
 
 @pytest.mark.slow
 def test_gradients_are_as_far_from_float32s_as_rounded_weights_make_them(gradients):
-    """Within 3 times what rounding the weights alone costs (measured: 1.4); each parameter's own within 12 roundings
-    of its norm (8.4), or of a hundredth of all's where it is 0 but for rounding (key biases)."""
+    """The error is within 3 times the error from rounding the weights alone (measured: 1.4).
+
+    For each parameter it is within 12 roundings of the gradient's norm (measured: 8.4), or of a hundredth of the total
+    norm for key biases, whose gradient is 0 up to rounding.
+    """
     low, full, rounded = gradients
     assert 0 < distance(low, full) <= 3 * distance(rounded, full)
     floor = 1e-2 * distance(full, {name: np.zeros(()) for name in full})
@@ -165,7 +170,7 @@ def test_gradients_are_as_far_from_float32s_as_rounded_weights_make_them(gradien
 
 
 def test_an_update_is_that_of_the_float32_masters(gradients, steps):
-    """By the rule in float64 from the bfloat16 computation's own gradient: to float32's rounding, not bfloat16's."""
+    """Compared with the rule in float64 on the bfloat16 gradient: equal up to float32 rounding, not bfloat16."""
     run, step = steps["bfloat16"]
     _, first, after = followed(run, step, 1)
     for name, x in first["parameters"].items():
@@ -174,15 +179,20 @@ def test_an_update_is_that_of_the_float32_masters(gradients, steps):
 
 
 def test_losses_stay_near_the_float32_runs(steps):
-    """The loss falls by a fifth; at every step the two differ by less than one rounding of it (measured: 0.4)."""
+    """The loss falls by a fifth.
+
+    At every step the two losses differ by less than one bfloat16 rounding (measured: 0.4).
+    """
     low, full = (followed(*steps[dtype], CREEPING + FALLING)[0] for dtype in ("bfloat16", "float32"))
     assert full[-1] < 0.85 * full[0] and (low != full).any()
     assert (np.abs(low - full) <= ROUNDING * full).all()
 
 
 def test_updates_below_bfloat16s_resolution_add_up(steps, rounding):
-    """20 updates, each too small for a bfloat16 weight: the masters go where float32 goes; weights that were rounded
-    after every update would, but for the smallest of them, have stayed where they were."""
+    """20 updates that are each too small for a bfloat16 weight move the float32 parameters as in the float32 run.
+
+    Weights that are rounded after every update would stay where they were, except for the smallest of them.
+    """
     moved = lambda first, state: {n: np.asarray(state["parameters"][n]) - x for n, x in first["parameters"].items()}
     low, full = (moved(*followed(*steps[dtype], CREEPING)[1:]) for dtype in ("bfloat16", "float32"))
     assert distance(low, full) <= 3 * ROUNDING * distance(full, {name: np.zeros(()) for name in full})

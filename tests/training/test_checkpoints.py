@@ -1,4 +1,4 @@
-"""Checkpoints: what was given comes back to the bit; damage, disks and deletions; which ones stay. Real files."""
+"""Checkpoints on real files: bitwise round trips, damaged checkpoints, full disks, deletion, which ones are kept."""
 
 import gc
 import json
@@ -20,7 +20,7 @@ from tests.tiers import fast_are
 
 
 def make_state(seed=0, rows=37):
-    """A state of some kilobytes with an optimizer's nested tuples."""
+    """A state of a few kilobytes that contains an optimizer's nested tuples."""
     keys = jax.random.split(jax.random.key(seed), 3)
     parameters = {f"layer_{i}.kernel": jax.random.normal(key, (rows, 53)) for i, key in enumerate(keys)}
     with jax.numpy_dtype_promotion("standard"):
@@ -40,7 +40,10 @@ def equal(a, b):
 
 @pytest.fixture
 def limit_file_size():
-    """set(bytes): the kernel refuses what makes a file longer, as a full disk would; the limit ends with the test."""
+    """set(bytes): the kernel refuses to let a file grow beyond this size, as on a full disk.
+
+    Restored after the test.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size or before[0], before[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -51,7 +54,7 @@ def settings(**values):
 
 
 def test_what_is_saved_is_the_state_of_then_while_training_goes_on(tmp_path):
-    """The steps donate the arrays that are being written: their memory is used again before the write has ended."""
+    """The steps donate the arrays that are being written: their memory is reused before the write has ended."""
     step = jax.jit(lambda state: jax.tree.map(lambda x: x * 2 + 1, state), donate_argnums=0)
     state = make_state(rows=3001)
     expected = jax.tree.map(np.array, state)
@@ -68,7 +71,7 @@ def test_what_is_saved_is_the_state_of_then_while_training_goes_on(tmp_path):
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    """A workdir with the checkpoints 4 and 6."""
+    """A workdir with checkpoints at 4 and 6."""
     workdir = tmp_path_factory.mktemp("two")
     with Checkpoints(workdir) as checkpoints:
         for step in (4, 6):
@@ -126,7 +129,7 @@ def test_what_a_killed_process_left_is_no_checkpoint_and_is_deleted_by_the_next_
     left = [workdir / "checkpoints" / name for name in ("8.orbax-checkpoint-tmp", "deleting-2")]
     for path in left:
         shutil.copytree(workdir / "checkpoints" / "4", path)
-    with Checkpoints(workdir) as reader:  # evaluation, beside a training process that may be writing
+    with Checkpoints(workdir) as reader:  # an evaluation, while a training process may be writing
         assert reader.steps() == [4, 6] and reader.latest() == 6
     assert all(path.exists() for path in left)
     with Checkpoints(workdir, settings()) as writer:
@@ -140,7 +143,7 @@ def validation(workdir, losses):
 
 
 def test_the_newest_the_scheduled_and_the_best_stay(tmp_path):
-    """Validation at 2, 5 and 9 (two seeds); 7 is what an interruption saved: it stays until the schedule's next."""
+    """Validation at 2, 5 and 9 (two seeds). An interruption saved 7: it is kept until the next scheduled checkpoint."""
     validation(tmp_path, [(2, 5.0), (2, 4.0), (5, 2.0), (5, 1.0), (9, 1.9), (9, 1.7), (10, float("nan"))])
     state, left = {"a": jnp.ones(3)}, {}
     with Checkpoints(tmp_path, settings(checkpoint_every=4, steps=10, keep_best=1)) as checkpoints:
@@ -178,7 +181,7 @@ def test_a_disk_that_refuses_is_one_line_and_the_last_checkpoint_stays(two, tmp_
 
 @pytest.mark.slow
 def test_what_orbax_leaves_behind_after_a_refusal_is_not_reported_later(two, tmp_path, limit_file_size):
-    """Orbax abandons coroutines; Python would warn of them after the line that tells the error, even at exit."""
+    """Orbax abandons coroutines. Python would warn about them after the line with the error, even at exit."""
 
     async def abandoned():
         """Never awaited."""

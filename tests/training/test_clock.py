@@ -1,4 +1,4 @@
-"""What is counted as a step's time, on a clock of the test's own; what a step may not do while it is timed."""
+"""The time that counts as a step's time, on a fake clock; operations that a step may not do while it is timed."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ BATCH = {"target": np.ones((2, 3), np.int32)}
 
 
 class Time:
-    """A clock that moves when it is told to."""
+    """A clock that the test advances."""
 
     def __init__(self):
         self.value = 100.0
@@ -75,4 +75,4 @@ def test_the_loop_runs_ahead_of_the_devices_by_a_few_steps_only():
 
     for number in range(6):
         clock.run(lambda state, batch, number=number: (state, {"tokens": Metric(number)}), 0, BATCH)
-    assert done == [0, *range(1, 6 - AHEAD)]  # 0 compiled; of the others all but the last AHEAD have ended
+    assert done == [0, *range(1, 6 - AHEAD)]  # 0 was compiled; all others but the last AHEAD have ended

@@ -1,4 +1,4 @@
-"""Metrics and further evaluations: what they say of themselves, scored in training and after it, resumed."""
+"""Metrics and further evaluations: their declarations, scores during and after training, and resumed runs."""
 
 import json
 import textwrap
@@ -39,7 +39,7 @@ def config(*more):
 
 
 def numbers(folder):
-    """The lines of metrics.jsonl without speeds."""
+    """The lines of metrics.jsonl without the speeds."""
     left_out = {"tokens_per_second", "steps_per_second", "data_wait"}
     return [{name: x for name, x in line.items() if name not in left_out} for line in read_metrics(folder)]
 
@@ -105,7 +105,7 @@ def test_replicas_have_the_numbers_of_their_single_runs(ran, tmp_path):
 @pytest.mark.slow
 @pytest.mark.data
 def test_a_run_keeps_the_best_by_its_metric(tmp_path, monkeypatch):
-    """BLEU is made to be highest at step 2, where the loss is not yet lowest: 2 stays although keep=1."""
+    """BLEU is made highest at step 2, before the loss is lowest. Checkpoint 2 is kept although keep=1."""
     values = iter([30.0, 20.0, 10.0])
     monkeypatch.setattr(
         BleuEvaluation, "score", lambda *_: {"bleu": next(values, 5.0), "signature": "", "copy_bleu": 0.0}
@@ -120,7 +120,10 @@ def test_a_run_keeps_the_best_by_its_metric(tmp_path, monkeypatch):
 
 @pytest.fixture
 def logged(tmp_path):
-    """A run with four checkpoints whose losses fall while its BLEU is highest at 3 and its error rate at 4 lowest."""
+    """A run with four checkpoints.
+
+    The loss falls throughout, BLEU is highest at 3, and the error rate is lowest at 4.
+    """
     for step in (1, 2, 3, 4):
         (tmp_path / "checkpoints" / str(step)).mkdir(parents=True)
     log = MetricsLog(tmp_path, 0)
@@ -172,13 +175,11 @@ def test_an_evaluation_that_does_not_fit_the_model_is_refused_before_anything_is
 
 
 def test_all_evaluations_score_one_model():
-    with pytest.raises(
-        ConfigError, match=r"^config\.evaluations\.edits\.average: all evaluations score the same"
-    ):
+    with pytest.raises(ConfigError, match=r"^config\.evaluations\.edits\.average: all evaluations score the same"):
         config(("evaluations.edits.average", 2), ("training.keep", 3))
 
 
-# Sections by name in a config
+# Config sections addressed by name
 
 
 def test_sections_by_name_are_set_by_their_paths_and_have_constructors():
@@ -243,7 +244,7 @@ def test_a_setting_of_a_named_section_that_is_not_there_is_offered():
         load(CONFIG, [("evaluations.b.kind", "bleu"), ("evaluations.b.exmples", "3")])
 
 
-# What metrics say
+# Declarations of metrics
 
 
 @pytest.mark.parametrize("kind", registry.FAMILIES["evaluation"])

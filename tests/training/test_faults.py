@@ -1,4 +1,4 @@
-"""`attention-research train` as a process that is really killed, really signalled, or given a disk that is full."""
+"""Runs `attention-research train` as a process that is killed, signalled, or given a full disk."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def finish(workdir, root):
 
 
 def log(workdir):
-    """The lines of metrics.jsonl as they stand on the disk, less what depends on the machine's speed. None is torn."""
+    """The lines of metrics.jsonl on disk, without machine-dependent speeds. Every line is complete."""
     path = workdir / "metrics.jsonl"
     text = path.read_text() if path.exists() else ""
     assert not text or text.endswith("\n")
@@ -67,7 +67,7 @@ def assert_same(workdir, whole):
     assert ours.keys() == theirs.keys() and len(ours) > 30
     assert all(ours[name].tobytes() == theirs[name].tobytes() for name in ours)
     kept = lambda folder: sorted(path.name for path in (folder / "checkpoints").iterdir())
-    assert kept(workdir) == kept(whole)  # nothing half-written is left either
+    assert kept(workdir) == kept(whole)  # no partly written file is left
 
 
 @pytest.fixture(scope="module")
@@ -84,18 +84,21 @@ def logged(path):
 
 
 def wait(process, condition):
-    """Until the condition holds or the process has ended."""
+    """Waits until the condition holds or the process has ended."""
     wait_for(lambda: process.poll() is not None or condition(), seconds=600, every=0.001)
 
 
-#: When each process is killed: after it has begun (imports, data, compilation), while a checkpoint is on its way to the
-#: disk, or some time after a step. Those that follow a step leave a step's progress, so that the run ends.
+#: When each process is killed: after it has started (imports, data, compilation), while a checkpoint is being written
+#: to disk, or some time after a step. Kills after a step leave the progress of at least one step, so that the run ends.
 KILLS = ("writing", "starting", "stepping", "stepping", "writing", "stepping", "starting", "writing", "stepping")
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_run_killed_again_and_again_is_the_uninterrupted_one_to_the_last_bit(whole, tmp_path, root, seed):
-    """SIGKILL at nine moments; then the run's log, parameters and optimizer state are those of one that was not."""
+    """SIGKILL at nine moments.
+
+    The run's log, parameters and optimizer state then equal those of an uninterrupted run.
+    """
     workdir, chance, killed = tmp_path / "run", random.Random(seed), []
     path = workdir / "metrics.jsonl"
     for kind in KILLS:
@@ -111,7 +114,7 @@ def test_a_run_killed_again_and_again_is_the_uninterrupted_one_to_the_last_bit(w
         process.kill()
         process.communicate()
         steps = train_steps(workdir)
-        assert steps == list(range(1, len(steps) + 1))  # no gap, no step twice, before the next process mends anything
+        assert steps == list(range(1, len(steps) + 1))  # contiguous even before the next process repairs the log
         killed.append((kind, process.returncode, steps[-1:]))
     assert [code for _, code, _ in killed].count(-signal.SIGKILL) >= 6, killed
     finish(workdir, root)
@@ -119,7 +122,10 @@ def test_a_run_killed_again_and_again_is_the_uninterrupted_one_to_the_last_bit(w
 
 
 def test_a_terminated_run_saves_says_how_to_continue_and_does(whole, tmp_path, root):
-    """SIGTERM after the fifth step: a checkpoint within the 10 seconds of a usual grace; then the rest."""
+    """SIGTERM after the fifth step saves a checkpoint within the usual grace period of 10 seconds.
+
+    Then the run goes on.
+    """
     workdir = tmp_path / "run"
     process = start(workdir, root)
     path = workdir / "metrics.jsonl"
@@ -136,9 +142,9 @@ def test_a_terminated_run_saves_says_how_to_continue_and_does(whole, tmp_path, r
 
 
 def test_a_full_disk_is_one_line_and_the_run_continues_elsewhere(whole, tmp_path, root):
-    """A file system of two and a half checkpoints, in a name space of the process's own."""
+    """A file system with room for two and a half checkpoints, mounted in a private namespace."""
     if shutil.which("unshare") is None or subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
-        pytest.skip("no file system of one's own can be mounted here")
+        pytest.skip("mounting a private file system is not permitted here")
     files = [path for path in (whole / "checkpoints" / str(STEPS)).rglob("*") if path.is_file()]
     size = int(2.5 * sum((path.stat().st_size + 4095) // 4096 * 4096 for path in files))
     disk, copy = tmp_path / "disk", tmp_path / "copy"
@@ -147,7 +153,7 @@ def test_a_full_disk_is_one_line_and_the_run_continues_elsewhere(whole, tmp_path
     alone = ["unshare", "-rm", "sh", "-c", script, "sh", *command(disk / "run")]
     done = subprocess.run(alone, cwd=root, capture_output=True, text=True)
     if done.returncode == 77:
-        pytest.skip("no file system of one's own can be mounted here")
+        pytest.skip("mounting a private file system is not permitted here")
     assert done.returncode == 1, done.stderr[-3000:]
     last = done.stderr.splitlines()[-1]
     assert last.startswith("error: ") and "No space left on device" in last and "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""Small fits: Adam's own updates by hand, a line that is found, and the rate that validation examples choose."""
+"""Small fits: Adam's updates by hand, a fitted line, and a learning rate chosen on validation examples."""
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,10 @@ def test_updates_are_adams_one_for_each_input():
 
 
 def test_a_state_is_carried_and_has_no_gradient():
-    """The sum of what was read, by which the loss is scaled: the weights follow, the sum is no weight."""
+    """The loss is scaled by the running sum of the inputs.
+
+    The weights depend on the sum, which is not a weight itself.
+    """
     inputs = jnp.asarray([1.0, 2.0, 3.0])
     loss = lambda weights, total, x: (weights * (total + x), total + x)
     weights, total, losses = descend_with_state(loss, jnp.float32(2.0), jnp.float32(0.0), inputs, optax.sgd(0.5))
@@ -56,7 +59,7 @@ def test_a_fit_finds_a_line_and_starts_where_the_module_does():
 
 @pytest.mark.slow
 def test_the_best_rate_is_that_of_the_lowest_finite_value_on_validation_examples():
-    """The fit at that rate, whatever the training loss says; of equal values the first."""
+    """The fit at the best rate is returned, whatever the training loss. Of equal values the first is taken."""
     points = jnp.ones((5, 3))
     make, loss = lambda rngs: Linear(3, 1, rngs=rngs), lambda module, x: jnp.mean((module(x) - 3.0) ** 2)
     given = make, loss, lambda key: jax.random.normal(key, (32, 3))

@@ -1,4 +1,4 @@
-"""Folders of any name: their checkpoints are written, read back and found again, and every command works there."""
+"""Folders with any name: checkpoints are written, read back and found again, and every command works there."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.plain_path import plain_path
 from tests.tiers import fast_are
 
-#: Wildcards, quotes, escapes, URLs, other scripts, names that are not UTF-8, the longest name.
+#: Wildcards, quotes, escapes, URLs, other scripts, names that are not UTF-8, and the longest name.
 NAMES = {
     "brackets": "x[1]", "star": "a*b", "question": "q?", "space": " a  b ", "quotes": "'q' \"d\"", "hash": "#h",
     "percent": "100% %5B", "unicode": "é中𝕏e\u0301", "dash": "-dash", "newline": "two\nlines", "backslash": "a\\b",
@@ -41,7 +41,7 @@ def test_a_checkpoint_in_a_folder_of_any_name_is_read_back(name, tmp_path):
 
 
 def test_a_pattern_does_not_reach_into_another_folder(tmp_path):
-    """What is being written in aXb/ is none of a*b/'s files."""
+    """A temporary file in aXb/ does not belong to a*b/."""
     states = {name: {"parameters": {name[1]: jnp.full(3, float(i))}} for i, name in enumerate(["aXb", "a*b", "a[X]b"])}
     opened = {name: Checkpoints(tmp_path / name) for name in states}
     for name, checkpoints in opened.items():
@@ -69,7 +69,7 @@ def test_a_symbolic_link_and_a_folder_of_temporary_files_with_special_names(tmp_
 
 @pytest.mark.parametrize("harm", ["an array", "a file", "everything"])
 def test_a_checkpoint_is_read_back_before_it_is_called_saved(harm, tmp_path, monkeypatch):
-    """What the library wrote lacks an array, was cut, or cannot be read: it is put aside, the one before stays."""
+    """A checkpoint with a missing array, cut short or unreadable is set aside, and the previous one is kept."""
     with Checkpoints(tmp_path) as checkpoints:
         checkpoints.save(1, STATE)
         checkpoints.wait()

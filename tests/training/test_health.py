@@ -1,4 +1,4 @@
-"""Losses, gradients and parameters that are no numbers, and real failures to get memory."""
+"""NaN and infinite losses, gradients and parameters, and real out-of-memory errors."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import pytest
 from attention_research.errors import Diverged, RunError
 from attention_research.training.health import Health, enough_memory, finite
 
-NAMES = ("table", "encoder.kernel", "decoder.kernel")  # the module's order, which is not the alphabet's
+NAMES = ("table", "encoder.kernel", "decoder.kernel")  # the module's order, which is not alphabetical
 GOOD = {name: jnp.ones((2, 3)) for name in NAMES}
 
 

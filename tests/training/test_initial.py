@@ -1,4 +1,4 @@
-"""`training.initial` on tiny files: what a run takes from another, to the bit; what it refuses; what it remembers."""
+"""`training.initial` on tiny files: what a run takes from another run (bitwise), what it refuses, what it records."""
 
 import copy
 import json
@@ -27,7 +27,7 @@ SEEDS = (3, 4)
 
 
 def corpus(folder, letters):
-    """Lines of words of these letters, and the same words backwards: split -> two paths."""
+    """Lines of words of these letters, and the same words reversed: split -> two paths."""
     rng, paths = np.random.default_rng([ord(letter) for letter in letters]), {}
     folder.mkdir()
     for split, size in {"train": 40, "validation": 7, "test": 5}.items():
@@ -54,7 +54,7 @@ def config(data, steps, **training):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, programs_once):
-    """A folder with two texts, `first` of six letters and `second` of five of them and one more."""
+    """A folder with two texts: `first` with six letters, and `second` with five of them and one new letter."""
     folder = tmp_path_factory.mktemp("initial")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTENTION_RESEARCH_DATA", str(folder / "home"))
@@ -69,7 +69,7 @@ def texts(place):
 
 @pytest.fixture(scope="module")
 def trained(place, texts):
-    """The runs of two seeds on the first text, four steps each."""
+    """Runs of two seeds on the first text, with four steps each."""
     for seed in SEEDS:
         train(config(texts[0], 4, seed=seed), place / f"seed-{seed}")
     return place / f"seed-{SEEDS[0]}"
@@ -77,7 +77,7 @@ def trained(place, texts):
 
 @pytest.fixture(scope="module")
 def tuned(texts, trained):
-    """tuned(initial, ...): the config of four steps on the second text, with the first one's vocabulary."""
+    """tuned(initial, ...): the config of four steps on the second text, with the vocabulary of the first."""
 
     def made(source=trained, **training):
         data = {**texts[1], "tokenizer": {"kind": "from_run", "run": str(trained)}}
@@ -88,7 +88,7 @@ def tuned(texts, trained):
 
 @pytest.fixture(scope="module")
 def whole(place, tuned):
-    """An uninterrupted run from the trained one."""
+    """An uninterrupted run that starts from the trained one."""
     train(tuned(), place / "whole")
     return place / "whole"
 
@@ -109,7 +109,7 @@ def begun(config):
 
 @pytest.mark.parametrize("wanted", fast_are(["2"], ["last", "2"]))
 def test_parameters_are_the_other_runs_and_the_rest_is_new(trained, tuned, wanted):
-    """Fresh ones of the same seed are others: the trained run has that seed too."""
+    """The trained run has the same seed, so its fresh parameters would differ from the trained ones."""
     settings = tuned(initial_checkpoint=wanted)
     state, _ = begun(settings)
     fresh = Trainer(settings).execution.start()
@@ -128,7 +128,7 @@ def test_parameters_are_the_other_runs_and_the_rest_is_new(trained, tuned, wante
     [("learned", "random_frozen"), pytest.param("random_frozen", "learned", marks=pytest.mark.slow)],
 )
 def test_a_part_is_the_other_runs_and_the_rest_is_drawn(place, before, after):
-    """Between models of other poolings, where one trains the table that the other keeps frozen."""
+    """Between models with different pooling, where one trains the table that the other keeps frozen."""
 
     def made(embedding, pooling, **training):
         settings = {"batch_size": 4, "learning_rate": 0.1, "schedule": "constant", **training}
@@ -167,7 +167,7 @@ def test_the_best_checkpoint_is_that_of_the_lowest_validation_loss(place, traine
 
 @pytest.mark.slow
 def test_the_first_loss_is_the_trained_models(trained, tuned, whole):
-    """The batch has the trained run's tokens for the second text: the letter that it lacks is unknown."""
+    """The batch uses the trained run's token ids. The letter that its vocabulary lacks becomes the unknown token."""
     other = Trained(trained)
     data = Trainer(tuned()).data.prepare()
     batch = data.batch_at(SEEDS[0], 0, 4)
@@ -192,7 +192,7 @@ def test_what_was_taken_stands_in_the_environment(trained, whole):
 
 @pytest.mark.slow
 def test_an_interrupted_run_goes_on_without_the_other(place, trained, tuned, whole, monkeypatch):
-    """After the third step the other run's checkpoints are away; the continued run is the uninterrupted one."""
+    """The other run's checkpoints are removed after the third step. The continued run equals the uninterrupted one."""
     count, fetch = iter(range(1, 100)), Clock.next
 
     def fetching(self, *arguments):
@@ -228,7 +228,7 @@ def test_replicas_start_from_the_run_of_their_seed_or_all_from_one(place, tuned,
 
 
 def test_nothing_but_a_sentence_about_what_does_not_fit(place, trained, texts, tuned):
-    """Said before anything is written."""
+    """The error is raised before anything is written."""
     own = config(texts[1], 4, initial=str(trained))
     wide = tuned().override([("model.width", 10)])
     deep = tuned().override([("model.num_layers", 2)])

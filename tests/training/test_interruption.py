@@ -1,4 +1,4 @@
-"""Real signals to this process."""
+"""Real signals sent to this process."""
 
 import os
 import signal
@@ -39,7 +39,7 @@ def test_signals_that_come_together_are_one_wish():
     with pytest.raises(Interrupted), stopping(said.append) as stop:
         stop.patient = True
         send(signal.SIGTERM)
-        send(signal.SIGTERM)  # a scheduler's to the job, and the supervisor's who passes it on
+        send(signal.SIGTERM)  # once from the scheduler, and once forwarded by the supervisor
         done.append("the step")
         stop.leave("saved step 3")
     assert done == ["the step"] and said == ["SIGTERM: saved step 3"]

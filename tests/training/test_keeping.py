@@ -1,4 +1,4 @@
-"""A run owns its vocabulary: its text may change, move or go, and every number stays what it was or is refused."""
+"""A run keeps its own vocabulary: if its text changes, moves or is deleted, results stay the same or are refused."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ SMALL = {
 
 
 def write_corpus(folder, words="rouge bleu vert noir blanc gris"):
-    """Six files below a folder."""
+    """Writes six files into a folder."""
     (folder / "corpus").mkdir(parents=True, exist_ok=True)
     words = words.split()
     for number, name in enumerate(FILES):
@@ -43,7 +43,7 @@ def arguments(root, workdir, **settings):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, root, programs_once):
-    """(the folder in which the run was trained, what evaluate and generate gave there)."""
+    """(the folder in which the run was trained, the results of evaluate and generate there)."""
     home = tmp_path_factory.mktemp("keeping")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ATTENTION_RESEARCH_DATA", str(home / "data"))
@@ -56,7 +56,7 @@ def trained(tmp_path_factory, root, programs_once):
 
 @pytest.fixture
 def place(trained, tmp_path, monkeypatch):
-    """A copy of the run and its text in a folder of its own, with an empty data cache; another current folder."""
+    """A copy of the run and its text in a separate folder, with an empty data cache and another current folder."""
     shutil.copytree(trained, tmp_path / "home", dirs_exist_ok=True, ignore=shutil.ignore_patterns("data"))
     document = json.loads((tmp_path / "home/run/data.json").read_text().replace(str(trained), str(tmp_path / "home")))
     (tmp_path / "home/run/data.json").write_text(json.dumps(document))
@@ -72,7 +72,7 @@ def scores(workdir):
 
 
 def other_words(place, *splits):
-    """Replaces the words of some splits: another vocabulary."""
+    """Replaces the words of some splits, which gives another vocabulary."""
     kept = {name: (place / name).read_text() for name in FILES}
     write_corpus(place, "un deux trois quatre cinq six sept")
     for name, text in kept.items():
@@ -82,7 +82,7 @@ def other_words(place, *splits):
 
 @pytest.mark.slow
 def test_the_training_text_may_change_or_go(place, capsys):
-    """`evaluate` gives the same numbers, `generate` the same text, from another folder and with nothing cached."""
+    """`evaluate` gives the same numbers and `generate` the same text, from another folder and with an empty cache."""
     before, written = scores(place / "run"), []
     for change in (
         lambda: None,
@@ -104,7 +104,7 @@ def test_the_training_text_may_change_or_go(place, capsys):
 
 
 def test_other_files_are_evaluated_without_the_text_of_the_run(place, capsys):
-    """`evaluate --files`: the score of a copy of the test text is that of the test text; evaluation.json stays."""
+    """`evaluate --files` scores a copy of the test text like the test text itself. evaluation.json is unchanged."""
     before = scores(place / "run")
     for side in ("fr", "en"):
         shutil.copy(place / f"corpus/test.{side}", f"other.{side}")
@@ -128,7 +128,7 @@ def test_other_files_are_evaluated_without_the_text_of_the_run(place, capsys):
 
 @pytest.mark.slow
 def test_a_copied_project_is_used_where_it_is(place, monkeypatch):
-    """Whether or not the first place is still there and unchanged; the text is looked for at both places."""
+    """The copy is used whether or not the first place still exists unchanged. The text is looked for at both places."""
     before, copied = scores(place / "run"), place.parent / "copied"
     shutil.copytree(place, copied)
     monkeypatch.chdir(copied)
@@ -160,7 +160,7 @@ def content(folder):
 
 @pytest.mark.parametrize("split", fast_are(["train"], ["train", "validation"]))
 def test_training_does_not_go_on_with_a_changed_text(place, root, capsys, monkeypatch, split):
-    """One line that names the file; nothing in the folder is written over."""
+    """The error is one line that names the file. Nothing in the folder is overwritten."""
     monkeypatch.chdir(place)
     other_words(place, split)
     kept = {name: content(place / "run" / name) for name in ("vocabulary", "checkpoints")}
@@ -177,7 +177,7 @@ def test_training_does_not_go_on_with_a_changed_text(place, root, capsys, monkey
 
 
 def test_what_a_run_keeps_is_checked(place, capsys):
-    """A damaged vocabulary and one that is gone are one line each, for every command."""
+    """A damaged or missing vocabulary gives a one-line error in every command."""
     (file,) = [path for path in (place / "run/vocabulary").iterdir() if path.suffix == ".model"]
     file.write_bytes(file.read_bytes()[:-1])
     for said in ("damaged (not the file whose SHA-256 data.json holds)", "No such file or directory"):
@@ -189,7 +189,7 @@ def test_what_a_run_keeps_is_checked(place, capsys):
 
 @pytest.mark.slow
 def test_a_run_of_an_earlier_version(place, capsys):
-    """Without data.json: used where the text gives its vocabulary, refused in one line where it does not."""
+    """Without data.json the run is used if the text gives the same vocabulary, and refused in one line otherwise."""
     (place / "run/data.json").unlink()
     shutil.rmtree(place / "run/vocabulary")
     before = scores(place / "run")
@@ -205,7 +205,7 @@ def test_a_run_of_an_earlier_version(place, capsys):
 
 @pytest.mark.parametrize("kind", [kind for kind in FAMILIES["tokenizer"] if kind != "hugging_face"])
 def test_every_tokenizer_is_kept(place, root, monkeypatch, kind):
-    """Of each kind: the same ids after the text has changed, whatever the cache holds."""
+    """Each kind gives the same ids after the text has changed, whatever the cache holds."""
     monkeypatch.chdir(place)
     said = {"data.train": ("corpus/train.fr", "corpus/train.en"), "data.tokenizer": {"kind": kind}}
     said["data.tokenizer"] |= {"run": "run"} if kind == "from_run" else {}
@@ -234,7 +234,7 @@ def test_every_tokenizer_is_kept(place, root, monkeypatch, kind):
 
 @pytest.mark.slow
 def test_what_is_left_out_cut_or_there_twice_is_said(place, root, monkeypatch, capsys):
-    """On stderr once, when training starts; data.json keeps the numbers."""
+    """The numbers are printed to stderr once, when training starts, and stored in data.json."""
     monkeypatch.chdir(place)
     lines = ["le mot rouge rouge", "", "le mot", "x" * 99, "le  mot vert"]
     (place / "corpus/train.fr").write_text("\n".join(lines) + "\n")

@@ -10,7 +10,7 @@ from attention_research.training.optimizers import SGD, Adadelta, Adafactor, Ada
 from attention_research.training.simplex import Simplex
 
 UPDATES = 5
-#: A matrix, a vector, and the same of a stack of 3 layers.
+#: A matrix and a vector, and the same for a stack of 3 layers.
 SHAPES = {
     "norm.scale": (7,),
     "vocabulary.table": (5, 7),
@@ -29,7 +29,7 @@ START, GRADIENTS = values(0), [values(1 + t, scale=10.0 ** (t - 2)) for t in ran
 
 
 def ours(optimizer, start=START, gradients=GRADIENTS):
-    """The parameters after each update, one rate an update."""
+    """The parameters after each update, with one learning rate for each."""
     transformation = optimizer(lambda count: jnp.asarray(RATES, jnp.float32)[count])
     array = lambda tree: {name: jnp.asarray(x, jnp.float32) for name, x in tree.items()}
     parameters, history = array(start), []
@@ -48,7 +48,7 @@ def ours(optimizer, start=START, gradients=GRADIENTS):
 
 
 def by_the_paper(rule):
-    """The same by `rule(x, g, t, rate, memory) -> x` in float64, on every layer's own array."""
+    """The same by `rule(x, g, t, rate, memory) -> x` in float64, on each layer's array separately."""
     layers = {}
     for name, x in START.items():
         for l in range(len(x)) if stack_of(name) else (None,):
@@ -69,7 +69,7 @@ def moving(memory, key, new, decay):
 
 
 def adam(b1, b2, epsilon, weight_decay=0.0):
-    """Kingma & Ba 2015, algorithm 1; Loshchilov & Hutter 2019, algorithm 2 (decay only where the name says so)."""
+    """Kingma & Ba 2015, algorithm 1; Loshchilov & Hutter 2019, algorithm 2 (decay only for the named parameters)."""
 
     def rule(x, g, t, rate, memory, name):
         m, v = moving(memory, "m", g, b1), moving(memory, "v", g**2, b2)
@@ -109,7 +109,7 @@ def adafactor(exponent, clip, factored):
 
 
 def sgd(momentum, nesterov):
-    """v_t = momentum v_{t-1} + g; the step is v_t, or of Nesterov g + momentum v_t."""
+    """v_t = momentum v_{t-1} + g. The step is v_t, or g + momentum v_t with Nesterov momentum."""
 
     def rule(x, g, t, rate, memory, name):
         memory["v"] = momentum * memory.get("v", 0.0) + g
@@ -133,7 +133,7 @@ PAPERS = {
     "sgd": (SGD(), sgd(0.0, False)),
     "sgd-momentum": (SGD(momentum=0.9), sgd(0.9, False)),
     "sgd-nesterov": (SGD(momentum=0.8, nesterov=True), sgd(0.8, True)),
-    "simplex": (Simplex(inner=SGD), sgd(0.0, False)),  # but for branches' weights, tests/training/test_simplex.py
+    "simplex": (Simplex(inner=SGD), sgd(0.0, False)),  # branch weights: tests/training/test_simplex.py
 }
 
 
@@ -156,7 +156,7 @@ TORCH = {
 
 @pytest.mark.parametrize("name", TORCH)
 def test_updates_are_pytorchs(name, torch):
-    """The matrices, which weight decay applies to in both."""
+    """Compares the matrices, since both libraries apply weight decay to them."""
     optimizer, peer, settings = TORCH[name]
     names = [key for key in SHAPES if key.endswith(("kernel", "table"))]
     theirs = {key: torch.nn.Parameter(torch.tensor(START[key], dtype=torch.float32)) for key in names}
@@ -179,7 +179,7 @@ def test_every_optimizer_of_the_registry_is_tested():
 
 
 def test_a_stack_is_updated_as_its_layers_are():
-    """Without `per_layer` Adafactor would scale and clip all layers together, by other amounts."""
+    """Without `per_layer` Adafactor would scale and clip all layers together, which gives other updates."""
     layer, stack = {"query.kernel": (5, 7), "query.bias": (7,)}, "encoder.stack.segments.0"
     pick = lambda tree, l: {name: tree[f"{stack}.{name}"][l] for name in layer}
     optimizer = Adafactor(min_dim_size_to_factor=2)
@@ -191,7 +191,7 @@ def test_a_stack_is_updated_as_its_layers_are():
 
 
 def test_adafactor_keeps_a_row_and_a_column_of_each_layer():
-    """The state's arrays stand under their parameter's name, where the sharding rules look for it."""
+    """The state's arrays are stored under their parameter's name, where the sharding rules look for them."""
     state = jax.eval_shape(Adafactor(min_dim_size_to_factor=5)(lambda count: 0.1).init, START)
     stack, kernel = "encoder.stack.segments.0", "encoder.stack.segments.0.query.kernel"
     moments = state[stack][0]

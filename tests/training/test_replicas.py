@@ -1,4 +1,4 @@
-"""Replicas against their single runs: seeds and scalar settings, losses, parameters, checkpoints, what is written."""
+"""Replicas compared with their single runs: seeds, scalar settings, losses, parameters, checkpoints, written files."""
 
 import copy
 import itertools
@@ -28,7 +28,8 @@ from attention_research.training.settings import Training
 from attention_research.training.split_replicas import deal
 from attention_research.training.workdir import load_config, read_metrics
 
-#: Adam's epsilon is large beside rounding: a key's bias, whose gradient is nothing else, would be moved by the rate.
+#: Adam's epsilon is large compared with rounding errors. A key's bias has a zero gradient up to rounding, and a small
+#: epsilon would let Adam move it by the learning rate.
 SMALL = (
     ("data.name", "wmt14_translate/fr-en"), ("data.source_language", "fr"), ("data.target_language", "en"),
     ("max_length", 31), ("vocabulary_size", 8000), ("model.width", 8), ("model.num_heads", 2), ("model.num_layers", 1),
@@ -42,12 +43,12 @@ LISTS = (
     "training.learning_rate=0.5,1.0,1.0", "model.dropout_rate=0.1,0.0,0.3", "task.label_smoothing=0.0,0.1,0.2",
 )  # fmt: skip
 CASES = {"seeds": (), "settings": LISTS}
-#: What differs in the runs that are really trained: two seeds show what three would.
+#: Changes to the configs that are really trained: two seeds are enough.
 TRAINED = {"seeds": (("training.replicas", 2),), "settings": ()}
 
 
 def config(case="seeds", *overrides):
-    """Three replicas for four steps; `vaswani_base` cut down to a test's size."""
+    """Three replicas for four steps: `vaswani_base` reduced to a test's size."""
     given = (*SMALL, ("training.steps", 4), ("training.varied", CASES[case]), *overrides)
     return load("configs/translation/transformer.py:vaswani_base", given)
 
@@ -57,7 +58,7 @@ pytestmark = pytest.mark.usefixtures("mock_data", "programs_once")
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """runs(case) -> (folder of the joint run, folders of its members' own runs, folders that it was dealt to)."""
+    """runs(case) -> (folder of the joint run, folders of its members' single runs, folders into which it was dealt)."""
     made = {}
 
     def made_once(case):
@@ -76,7 +77,7 @@ def runs(tmp_path_factory):
 
 
 def lines(folder):
-    """What is logged apart from speeds."""
+    """The logged lines without the speeds."""
     left_out = {"tokens_per_second", "steps_per_second", "data_wait"}
     return [{k: v for k, v in line.items() if k not in left_out} for line in read_metrics(folder)]
 
@@ -98,7 +99,7 @@ def state_of(folder, step):
 def assert_close_states(folder, other, step):
     ours, theirs = state_of(folder, step)[1], state_of(other, step)[1]
     for (path, x), y in zip(jax.tree_util.tree_leaves_with_path(ours), jax.tree.leaves(theirs), strict=True):
-        # A key's bias has no gradient but rounding: what compilers make of it differs, and Adam moves it by that.
+        # The gradient of a key's bias is only rounding error. It depends on the compiler, and Adam amplifies it.
         atol = 3e-5 if "attention.key.bias" in str(path) else 1e-5
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=atol, err_msg=str(path))
 
@@ -108,9 +109,9 @@ MARKED = [pytest.param(case, marks=[pytest.mark.slow] * (case != "seeds")) for c
 
 @pytest.mark.parametrize("case", MARKED)
 def test_every_replica_is_its_single_run(runs, case):
-    """Losses of every step with dropout, of validation, rates and gradient norms to 1e-5; the last state after `deal`.
+    """Losses of every step with dropout, validation losses, rates and gradient norms agree to 1e-5.
 
-    Replicas differ among each other by far more.
+    So does the last state after `deal`. Replicas differ from each other by far more.
     """
     _, alone, dealt = runs(case)
     for ours, theirs in zip(dealt, alone, strict=True):
@@ -125,7 +126,7 @@ SEEDS = {"seeds": (5, 6), "settings": (5, 5, 5)}
 
 @pytest.mark.parametrize("case", MARKED)
 def test_lines_say_whose_they_are(runs, case):
-    """Joint runs only; by replica, since seeds may be equal."""
+    """Only lines of joint runs name the replica, by its index, since seeds may be equal."""
     (joint, alone, dealt), seeds = runs(case), SEEDS[case]
     first = [(line["step"], line["seed"], line["replica"]) for line in lines(joint) if line["split"] == "train"]
     assert first[: len(seeds) + 1] == [*((1, seed, i) for i, seed in enumerate(seeds)), (2, seeds[0], 0)]
@@ -136,7 +137,7 @@ def test_lines_say_whose_they_are(runs, case):
 
 @pytest.mark.slow
 def test_a_dealt_run_is_written_as_a_single_one(runs):
-    """Checkpoints of the same steps, their arrays' names, shapes, dtypes and shardings; config and environment."""
+    """Compares steps of checkpoints, names, shapes, dtypes and shardings of arrays, the config and the environment."""
     joint, alone, dealt = runs("settings")
     for replica, (ours, theirs) in enumerate(zip(dealt, alone, strict=True)):
         assert load_config(ours) == load_config(theirs) == member_configs(config("settings"))[replica]
@@ -158,7 +159,7 @@ def test_a_dealt_run_is_written_as_a_single_one(runs):
 
 @pytest.mark.slow
 def test_a_dealt_run_evaluates_to_the_joint_run_s_figures(runs):
-    """Label smoothing is in the loss: each replica's own."""
+    """Label smoothing is part of the loss, with each replica's own value."""
     joint, _, dealt = runs("settings")
     document = evaluate(joint)
     assert "replica" not in document and [one["replica"] for one in document["replicas"]] == [0, 1, 2]
@@ -180,13 +181,13 @@ def test_a_dealt_run_goes_on_as_the_single_run(runs, tmp_path):
         train(load_config(source).override([("training.steps", 6)]), tmp_path / name)
     assert_same_lines(lines(tmp_path / "dealt"), lines(tmp_path / "alone"))
     assert [line["step"] for line in lines(tmp_path / "dealt") if line["split"] == "train"] == [1, 2, 3, 4, 5, 6]
-    with pytest.raises(ConfigError, match="training.steps: 6 -> 4"):  # what has gone on is left as it is
+    with pytest.raises(ConfigError, match="training.steps: 6 -> 4"):  # a continued run is not overwritten
         deal(runs("settings")[0], config("settings"), [tmp_path / name for name in ("dealt", "1", "2")])
 
 
 @pytest.mark.slow
 def test_an_interrupted_run_is_the_uninterrupted_one(runs, tmp_path, monkeypatch):
-    """SIGTERM during the third step; then the same command, dealt by a `deal` that is interrupted as well."""
+    """SIGTERM during the third step, then the same command. `deal` is interrupted as well."""
     joint, _, dealt = runs("settings")
     fetch, count = Clock.next, iter(range(1, 100))
 
@@ -237,7 +238,7 @@ def test_only_its_own_finished_run_is_dealt(runs, tmp_path):
 
 
 def test_members_are_the_trials_that_would_run_alone(runs):
-    """One with the joint run's own seed is that of the config; the others say whose order of the data they see."""
+    """A member with the joint run's own seed has its config. The others also set the seed of the data order."""
     single = config().override([("training.replicas", 1)])
     assert config().identity == single.identity == config("settings").identity
     first, second, _ = member_configs(config())
@@ -248,13 +249,13 @@ def test_members_are_the_trials_that_would_run_alone(runs):
     assert third == single.override(
         [("training.learning_rate", 1.0), ("model.dropout_rate", 0.3), ("task.label_smoothing", 0.2)]
     )
-    assert third.resolved["model"]["encoder"]["dropout_rate"] == 0.3  # what inherits it varies with it
+    assert third.resolved["model"]["encoder"]["dropout_rate"] == 0.3  # settings that inherit it vary with it
     seeds = lambda *more: [
         (member.resolved["training"]["seed"], member.resolved["training"]["data_seed"])
         for member in member_configs(config("seeds", *more))
     ]
     assert seeds(("training.varied", ("training.seed=3,5,3",))) == [(3, 5), (5, None), (3, 5)]
-    assert seeds(("training.data_seed", 7)) == [(5, 7), (6, 7), (7, 7)]  # as trials of a config that says so
+    assert seeds(("training.data_seed", 7)) == [(5, 7), (6, 7), (7, 7)]  # as in trials of a config that sets data_seed
     assert member_configs(single) == [single] and member_configs(single)[0] is single
 
 
@@ -288,7 +289,7 @@ def test_a_wrong_value_or_path_is_one_line():
         member_configs(config("seeds", ("training.varied", ["task.smoothing=0.1,0.2,0.3"])))
 
 
-# Numbers that are arrays
+# Settings that are arrays
 
 
 def test_a_varied_number_is_a_number_with_a_path():
@@ -307,7 +308,7 @@ RATES = np.asarray([0.0, 1e-6, 0.1, 0.25, 1 / 3, 0.5, 0.999], np.float32)
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_dropout_of_a_varied_rate_drops_what_the_number_does(dtype):
-    """Bit for bit, values too, where nothing folds a constant's division into a multiplication."""
+    """Bitwise equal, values included, if the compiler does not fold a constant's division into a multiplication."""
     x, key, marker = jnp.arange(1, 64, dtype=dtype).reshape(7, 9), jax.random.key(3), Varied(0.1, "rate")
 
     def varied(rate):

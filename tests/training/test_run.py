@@ -1,4 +1,4 @@
-"""A whole run in process, on TFDS's mock of wmt14_translate/fr-en: train, continue, refuse, evaluate, generate."""
+"""A whole run in one process, on TFDS's mock of wmt14_translate/fr-en: train, continue, refuse, evaluate, generate."""
 
 import json
 import math
@@ -39,7 +39,7 @@ SMALL = (
 
 
 def config(steps, *overrides):
-    """The paper's base config on wmt14_translate/fr-en, cut down to a test's size."""
+    """The paper's base config on wmt14_translate/fr-en, reduced to a test's size."""
     pair = (("data.name", "wmt14_translate/fr-en"), ("data.source_language", "fr"), ("data.target_language", "en"))
     return load(
         "configs/translation/transformer.py:vaswani_base", (*pair, *SMALL, ("training.steps", steps), *overrides)
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.usefixtures("mock_data", "programs_once")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run of 6 steps, uninterrupted: (workdir, summary)."""
+    """An uninterrupted run of 6 steps: (workdir, summary)."""
     workdir = tmp_path_factory.mktemp("whole") / "run"
     return workdir, train(config(6), workdir)
 
@@ -61,12 +61,12 @@ def parameters(workdir):
 
 
 def history(workdir):
-    """What a run logs apart from its speed, in order."""
+    """The logged lines of a run without its speed, in order."""
     return [(line["step"], line["split"], line["loss"], line["tokens"]) for line in read_metrics(workdir)]
 
 
 def validated(workdir, losses):
-    """Makes the log say these validation losses."""
+    """Replaces the validation losses in the log."""
     lines = [line for line in read_metrics(workdir) if line["split"] == "train"]
     lines += [{"step": step, "split": "validation", "loss": loss} for step, loss in losses.items()]
     (workdir / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -82,7 +82,7 @@ def assert_same_run(workdir, other):
 
 @pytest.fixture
 def at_step(monkeypatch):
-    """at_step(n, function): calls it once, while the n-th batch of a run is fetched."""
+    """at_step(n, function): calls the function once, while the n-th batch of a run is fetched."""
 
     def arrange(number, function):
         fetch, count = Clock.next, iter(range(1, 1000))
@@ -111,7 +111,7 @@ def test_wmt14_trains_from_packed_rows(whole):
 
 
 def test_a_signal_saves_and_the_continued_run_is_the_uninterrupted_one_bit_for_bit(whole, tmp_path, at_step):
-    """SIGTERM during the third step: a checkpoint that is not on the schedule, which the finished run has no more."""
+    """SIGTERM during the third step saves a checkpoint outside the schedule. The finished run no longer has it."""
     workdir, said = tmp_path / "run", []
     at_step(3, lambda: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(Interrupted) as caught:
@@ -126,7 +126,7 @@ def test_a_signal_saves_and_the_continued_run_is_the_uninterrupted_one_bit_for_b
 
 @pytest.mark.slow
 def test_a_full_disk_ends_the_run_with_one_line_and_the_same_command_continues_it(whole, tmp_path, monkeypatch, capfd):
-    """When the checkpoint of step 4 is to be written, the kernel lets no file grow beyond 20 kB; that of 2 is there."""
+    """The kernel refuses files above 20 kB when the checkpoint of step 4 is written. Checkpoint 2 is kept."""
     workdir, before, save = tmp_path / "run", resource.getrlimit(resource.RLIMIT_FSIZE), Checkpoints.save
 
     def saving(self, step, state):
@@ -148,7 +148,7 @@ def test_a_full_disk_ends_the_run_with_one_line_and_the_same_command_continues_i
 
 
 def test_a_damaged_checkpoint_costs_the_steps_since_the_one_before(whole, tmp_path):
-    """A run of 6 steps keeps 4 and 6; without 6's data its last two steps are trained again."""
+    """A run of 6 steps keeps checkpoints 4 and 6. If 6 loses its data, the last two steps are trained again."""
     workdir, said = tmp_path / "run", []
     shutil.copytree(whole[0], workdir)
     data = max((workdir / "checkpoints" / "6").rglob("*"), key=lambda path: path.stat().st_size)
@@ -161,7 +161,7 @@ def test_a_damaged_checkpoint_costs_the_steps_since_the_one_before(whole, tmp_pa
 
 @pytest.mark.slow
 def test_the_checkpoint_of_the_lowest_validation_loss_stays(tmp_path, monkeypatch):
-    """Validation after each of 5 steps, by losses of the test's own; the schedule saves at the end only."""
+    """Validation after each of 5 steps, with losses set by the test. The schedule saves at the end only."""
     losses = iter([3.0, 1.0, 2.0, float("nan"), 4.0])
     monkeypatch.setattr(run, "mean_losses", lambda *arguments: {"loss": next(losses), "tokens": 1.0})
     train(config(5, ("training.eval_every", 1), ("training.checkpoint_every", 9)), tmp_path)
@@ -172,7 +172,7 @@ def test_the_checkpoint_of_the_lowest_validation_loss_stays(tmp_path, monkeypatc
 
 @pytest.mark.slow
 def test_a_step_never_waits_for_the_host(tmp_path, monkeypatch):
-    """Nothing is fetched from the devices before the first line is logged, and nothing sent that was not placed."""
+    """Nothing is fetched from the devices before the first line is logged, and no array is transferred implicitly."""
     steps, fetched, value = [], [], ArrayImpl._value
     place = MeshExecution.place
     monkeypatch.setattr(MeshExecution, "place", lambda self, batch: steps.append(1) or place(self, batch))
@@ -182,7 +182,7 @@ def test_a_step_never_waits_for_the_host(tmp_path, monkeypatch):
     monkeypatch.setattr(jax, "transfer_guard", lambda level: guarded.append(level) or guard(level))
     train(config(6, *every), tmp_path / "run")
     assert len(steps) == 6 and not {1, 2, 3, 4, 5} & set(fetched) and guarded == ["disallow"] * 5
-    assert 6 in fetched  # by the logging: what is counted is what fetches
+    assert 6 in fetched  # by the logging, which shows that fetches are counted
 
 
 @pytest.mark.slow
@@ -214,7 +214,7 @@ ENDS = {
 
 @pytest.mark.parametrize("end", fast_are(["end0"], ENDS))
 def test_a_failed_start_leaves_the_folder_as_it_was(end, whole, tmp_path, at_step, monkeypatch):
-    """New, made by the user, and of a run that was to go on with more steps: a mended config may be another one."""
+    """A new folder, one made by the user, and one of a run to be extended. The corrected config may differ."""
 
     def fail():
         raise end
@@ -237,7 +237,7 @@ SCHEDULE = ("training.schedule", {"kind": "cosine", "warmup_steps": 1})
 
 
 def test_a_schedule_that_more_steps_stretch_is_said(whole, tmp_path, at_step):
-    """Half a cosine over 5 steps from the second on was at its 5th step, and is over 9; noam says nothing."""
+    """A half cosine over 5 steps has ended at step 5, but not over 9 steps. noam does not depend on the length."""
 
     def fail():
         raise RunError("enough")
@@ -275,7 +275,7 @@ def test_what_does_not_fit_the_devices_writes_nothing(tmp_path):
 
 @pytest.mark.slow
 def test_a_start_that_was_killed_claims_nothing(whole, tmp_path):
-    """Its files are there, of another vocabulary; the run is that of the config that is given then."""
+    """The killed start leaves files with another vocabulary. The run then follows the config that is given next."""
     other = config(9, ("vocabulary_size", 7000), ("model.dropout_rate", 0.5))
     (tmp_path / "config.json").write_text(other.to_json())
     (tmp_path / "metrics.jsonl").write_text("")
@@ -285,7 +285,7 @@ def test_a_start_that_was_killed_claims_nothing(whole, tmp_path):
 
 
 def test_a_signal_that_a_library_swallows_ends_the_run_before_its_first_step(tmp_path, monkeypatch):
-    """It comes while a library prepares something and catches every exception."""
+    """The signal comes while a library prepares something and catches every exception."""
 
     def swallowing(self, *arguments):
         try:
@@ -317,7 +317,7 @@ def test_replicas_are_logged_by_seed(tmp_path):
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_is_not_saved(tmp_path):
-    """A step's number is logged or saved at the end only: the first bad one is named, and no checkpoint is left."""
+    """The first bad step is named although values are logged or saved only at the end. No checkpoint is left."""
     at_the_end = [(f"training.{name}_every", 50) for name in ("log", "eval", "checkpoint")]
     with pytest.raises(Diverged, match=r"^step [2-9], seed 0: the loss is (nan|inf)"):
         train(config(50, ("training.learning_rate", 1e30), *at_the_end), tmp_path / "run")
@@ -326,7 +326,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_is_not_saved(tmp_path):
 
 @pytest.mark.slow
 def test_a_gradient_that_is_not_finite_stops_the_run_and_the_last_good_checkpoint_stays(tmp_path, monkeypatch):
-    """sqrt(0 x) is 0 and its derivative 0 / 0: the loss stays what it is."""
+    """sqrt(0 x) is 0 and its derivative is 0 / 0, so the loss stays finite."""
     workdir, loss = tmp_path / "run", Translation.loss
     train(config(2), workdir)
 
@@ -335,7 +335,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_the_last_good_checkpoin
         return total + jnp.sqrt(0.0 * jnp.sum(jax.tree.leaves(model.encoder)[0])), sums
 
     monkeypatch.setattr(Translation, "loss", spoilt)
-    monkeypatch.setattr(run, "Trainer", trainer.Trainer)  # traced anew
+    monkeypatch.setattr(run, "Trainer", trainer.Trainer)  # traced again
     with pytest.raises(
         Diverged, match=r"^step 3, seed 0: the loss is \d.*, the gradient of encoder\.\S+ is not finite"
     ):
@@ -346,7 +346,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run_and_the_last_good_checkpoin
 
 @pytest.mark.slow
 def test_memory_that_runs_out_in_a_run_is_one_line(tmp_path, at_step):
-    """XLA is really asked for petabytes, beside the first step."""
+    """XLA is really asked for petabytes in addition to the first step."""
     at_step(1, lambda: jax.jit(lambda x: jnp.sort(jnp.broadcast_to(x, (2**49,))))(1.0))
     with pytest.raises(RunError, match="^out of memory at training.batch_size=4: "):
         train(config(2), tmp_path / "run")
@@ -375,7 +375,7 @@ def test_near_and_far_sources_are_scored_apart(whole):
 
 
 def test_what_is_trained_on_a_mesh_is_read_on_one_device(whole, tmp_path):
-    """The config's mesh would need eight devices, which are not here."""
+    """The config's mesh needs eight devices, which do not exist here."""
     workdir = tmp_path / "run"
     shutil.copytree(whole[0], workdir)
     saved = json.loads((workdir / "config.json").read_text())
@@ -389,7 +389,7 @@ def test_what_is_trained_on_a_mesh_is_read_on_one_device(whole, tmp_path):
 
 @pytest.mark.slow
 def test_the_best_checkpoint_is_evaluated(whole, tmp_path, capsys):
-    """The losses of step 4's own parameters, where the log says that its validation loss is the lower one."""
+    """The losses are those of step 4's parameters, since the log gives step 4 the lower validation loss."""
     workdir = tmp_path / "run"
     shutil.copytree(whole[0], workdir)
     validated(workdir, {4: 1.5, 6: 2.0})

@@ -1,4 +1,4 @@
-"""Statistics that training replaces: by the step, by parts, by devices, and never with another name or shape."""
+"""Running statistics replaced in training: by the step, over parts and devices, never with another name or shape."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ ROWS, FEATURES = 6, 5
 
 
 class Classes(nnx.Module):
-    """log softmax of a batch norm."""
+    """Log softmax of a batch norm."""
 
     def __init__(self, rngs):
         self.norm = BatchNorm(FEATURES, rngs=rngs)
@@ -50,7 +50,7 @@ def moved(x, old_mean=0.0, old_variance=1.0):
 
 
 def test_a_step_replaces_the_running_moments(batch):
-    """Two steps on one batch; evaluation normalises by what they left."""
+    """Two steps on one batch. Evaluation then normalises by the resulting moments."""
     start, step = trained()
     state, step = jax.jit(start)(0), jax.jit(step)
     mean, variance = 0.0, 1.0
@@ -71,7 +71,7 @@ def test_parts_of_a_batch_give_the_mean_of_theirs(batch):
 
 
 def test_mapped_devices_give_the_mean_of_theirs(batch):
-    """By `vmap` with the axis of pmap: its collectives are the same."""
+    """Uses `vmap` with the axis name of pmap, which has the same collectives."""
     start, step = trained(axis_name=AXIS)
     state = jax.tree.map(lambda x: jnp.stack([x, x]), jax.jit(start)(0))
     halves = {name: x.reshape(2, ROWS // 2, *x.shape[1:]) for name, x in batch.items()}

@@ -64,7 +64,7 @@ def test_linear_of_a_run_shorter_than_its_warm_up():
 
 
 def test_step_multiplies_after_each_boundary():
-    """The first 3 updates at the full rate; Luong et al. 2015 halve, He et al. 2016 divide by 10."""
+    """The first 3 updates use the full rate. Luong et al. 2015 halve it, He et al. 2016 divide it by 10."""
     halved = rates(Step, 0.8, boundaries=(3, 5, 6), factor=0.5, upto=9)
     np.testing.assert_allclose(halved, [0.8] * 3 + [0.4] * 2 + [0.2] + [0.1] * 3, rtol=1e-6)
     np.testing.assert_allclose(rates(Step, 0.1, boundaries=(2,), upto=4), [0.1, 0.1, 0.01, 0.01], rtol=1e-6)

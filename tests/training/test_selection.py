@@ -1,4 +1,4 @@
-"""Which checkpoint is read, by a log written here, over checkpoints that Orbax reads without this package."""
+"""Which checkpoint is read, according to a log written here, over checkpoints that Orbax reads without this package."""
 
 import json
 import re
@@ -29,7 +29,7 @@ SMALL = (
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory, mock_data):
-    """A run of two seeds with checkpoints at 4, 5, 6 and 7 of random parameters, of which none is validated."""
+    """A run of two seeds with checkpoints of random parameters at 4, 5, 6 and 7, without validation."""
 
     config = load("configs/translation/transformer.py:smoke", SMALL)
     folder = tmp_path_factory.mktemp("selection")
@@ -43,7 +43,7 @@ def original(tmp_path_factory, mock_data):
 
 @pytest.fixture
 def workdir(original, tmp_path):
-    """A copy; of the checkpoints 5 has the lowest mean over the seeds, though 6 has the lowest loss of one seed."""
+    """A copy with validation losses. Checkpoint 5 has the lowest mean over the seeds, 6 the lowest loss of one seed."""
     folder = tmp_path / "run"
     shutil.copytree(original, folder)
     logged(folder, {3: (1.0, 1.0), 5: (2.0, 2.0), 6: (1.5, 3.0), 7: (float("nan"), 0.1)})

@@ -1,4 +1,4 @@
-"""Every optimizer's state on a mesh: which shards it has, the losses of one device, a checkpoint from mesh to mesh."""
+"""Every optimizer's state on a mesh: its shards, the same losses as on one device, checkpoints moved between meshes."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def specs(optimizer):
 
 
 def test_moments_of_the_parameters_shape_follow_its_rule():
-    """A stack's layer axis is never split: the rule is of one layer's weight [in, out]."""
+    """The layer axis of a stack is never split: the rule applies to one layer's weight [in, out]."""
     found = specs(Adam())
     moments = found["optimizer"][0]
     for tree in (found["parameters"], moments.mu, moments.nu):
@@ -119,7 +119,7 @@ ON_FOUR_DEVICES = """
                 np.testing.assert_allclose(follow(other.step, state, other.place, batches[2:])[0], alone[2:], rtol=1e-5)
     print("agree")
 """
-#: Each of the registry's, with settings that make it keep state.
+#: Every optimizer of the registry, with settings that make it keep state.
 KINDS = {
     "adam": {},
     "adamw": {},
@@ -132,7 +132,10 @@ KINDS = {
 
 @pytest.mark.slow
 def test_every_optimizer_on_four_devices_gives_one_devices_losses(root):
-    """Four updates on data, fsdp and tensor axes; Adafactor's checkpoint of one mesh goes on alike on two others."""
+    """Four updates on data, fsdp and tensor axes.
+
+    Adafactor's checkpoint of one mesh continues equally on two others.
+    """
     assert KINDS.keys() == FAMILIES["optimizer"].keys()
     code = [sys.executable, "-c", textwrap.dedent(ON_FOUR_DEVICES), repr(KINDS)]
     done = subprocess.run(code, cwd=root, env=environment(4), capture_output=True, text=True)

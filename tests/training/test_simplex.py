@@ -1,4 +1,4 @@
-"""The projection of branches' weights after an update, against the released code's two lines in float64."""
+"""The projection of branch weights after an update, against the two lines of the released code in float64."""
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,6 @@ def test_weights_of_branches_are_projected_and_nothing_else(inner):
         if "branches.kappa" in name or "branches.alpha" in name:
             z = np.maximum(wanted, 0)
             wanted = z / (z + 1e-4).sum(-1, keepdims=True)
-            alive = (z > 0).any(-1)  # where every weight has become negative, all are 0
+            alive = (z > 0).any(-1)  # if every weight has become negative, all are 0
             np.testing.assert_allclose(np.asarray(x).sum(-1), alive, atol=2e-3)
         np.testing.assert_allclose(x, wanted, atol=2e-6, err_msg=name)

@@ -1,4 +1,4 @@
-"""The pure train step against Adam and the loss written out in NumPy; devices and replicas change nothing."""
+"""The pure train step against Adam and the loss written out in NumPy. Devices and replicas do not change the result."""
 
 import importlib.util
 import types
@@ -27,7 +27,7 @@ def log_softmax(x):
 
 
 class Table:
-    """The smallest model of the protocol: a bigram-free table of logits, the same at every position."""
+    """The smallest model of the protocol: a table of logits, the same at every position."""
 
     def __init__(self, logits):
         self.logits = logits
@@ -59,7 +59,7 @@ def test_label_smoothing_is_cross_entropy_with_the_smoothed_target():
 
 
 class TableStructure:
-    """merge() of the one array."""
+    """A structure whose merge() returns a `Table` of its one array."""
 
     running = ()
 
@@ -96,7 +96,7 @@ def test_a_step_is_adam_on_the_mean_token_loss():
 
 @pytest.mark.slow
 def test_replicas_equal_single_runs(small_state):
-    """Two replicas by vmap follow the two seeds' own runs, dropout and all."""
+    """Two replicas by vmap equal the single runs of the two seeds, with dropout."""
     start, step, batch = small_state
     together = jax.jit(jax.vmap(start))(jnp.asarray([3, 4]))
     apart = [jax.jit(start)(seed) for seed in (3, 4)]
@@ -114,7 +114,7 @@ def small_state():
 
 
 def small_run(accumulation_steps=1, **model):
-    """(start, step, batch) of a small Transformer under SGD; 6 rows of 0 to 12 real target tokens."""
+    """(start, step, batch) of a small Transformer under SGD, with 6 rows of 0 to 12 real target tokens."""
     spec = importlib.util.spec_from_file_location("small_models", "tests/models/conftest.py")
     models = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(models)
@@ -136,7 +136,7 @@ def unequal_rows():
 
 
 class Bigrams(nnx.Module):
-    """log p(target | source at its place) from a table [29 29]."""
+    """log p(target | source at the same position) from a table [29 29]."""
 
     def __init__(self, *, rngs):
         self.table = nnx.Param(jax.random.normal(rngs.params(), (29, 29)))
@@ -151,7 +151,7 @@ class Bigrams(nnx.Module):
 
 
 def bigrams(accumulation_steps=1, axis_name=None):
-    """(step, start) of the smallest model whose gradient differs from row to row."""
+    """(step, start) of the smallest model whose gradient differs between rows."""
     make = lambda rngs: Bigrams(rngs=rngs)
     optimizer, schedule = SGD()(lambda count: 5.0), lambda count: 5.0
     step = make_train_step(
@@ -198,7 +198,10 @@ def assert_same_updates(got, want):
 
 @pytest.mark.parametrize("name", fast_are(["2", "6-on-a-mesh"], ACCUMULATING.keys()))
 def test_accumulation_is_the_large_batch(name):
-    """Parts have unequal numbers of real tokens: losses and parameters of 3 updates agree to 1e-5, however executed."""
+    """Parts have unequal numbers of real tokens.
+
+    Losses and parameters of 3 updates agree to 1e-5 in every execution.
+    """
     assert_same_updates(followed(ACCUMULATING[name]()), followed(plain(*bigrams())))
 
 

@@ -1,4 +1,4 @@
-"""What is hashed of a config's programs: equal for the same computation, wherever it is written and whoever runs it."""
+"""The hash of a config's programs: equal for the same computation, wherever it is written and whoever runs it."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_how_a_trial_is_run_is_no_part_of_its_program(hashes, root, monkeypatch)
 
 @pytest.mark.slow
 def test_a_fresh_process_with_another_hash_seed_gives_the_same(hashes, root):
-    """Nor does the traced text depend on checks of shapes, on strict promotion or on other settings of the tests."""
+    """The traced text does not depend on shape checks, strict promotion or other settings of the tests either."""
     script = (
         "import json, sys; sys.path.insert(0, 'tests/training'); import test_trial_programs as t\n"
         "print(json.dumps(t.program_hashes(t.config(*t.SCALED))))"

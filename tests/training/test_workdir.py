@@ -1,4 +1,4 @@
-"""The metrics log and the small files of a run's folder, where the disk refuses and where a process was killed."""
+"""The metrics log and the small files of a run's folder, with a full disk and after a killed process."""
 
 import json
 import resource
@@ -18,7 +18,10 @@ from attention_research.training.workdir import LOSS, MetricsLog, read_metrics, 
 
 @pytest.fixture
 def limit_file_size():
-    """set(bytes): the kernel refuses what makes a file longer, as a full disk would; the limit ends with the test."""
+    """set(bytes): the kernel refuses to let a file grow beyond this size, as on a full disk.
+
+    Restored after the test.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -28,7 +31,7 @@ def test_a_line_that_the_disk_takes_in_part_is_taken_back(tmp_path, limit_file_s
     log = MetricsLog(tmp_path, 0)
     log.write(step=1, split="train", loss=2.5)
     size = (tmp_path / "metrics.jsonl").stat().st_size
-    limit_file_size(size + 10)  # the kernel writes 10 bytes of the second line and says so
+    limit_file_size(size + 10)  # the kernel writes 10 bytes of the second line and reports it
     with pytest.raises(RunError, match=r"cannot write .*metrics.jsonl: .*rerun the same command"):
         log.write(step=2, split="train", loss=2.25)
     assert (tmp_path / "metrics.jsonl").stat().st_size == size
@@ -80,7 +83,7 @@ def test_a_run_that_is_older_than_a_setting_goes_on_where_the_setting_means_what
 
 
 def events(folder, part):
-    """(tag, step, number or None) of the event files of a part, as TensorBoard's format has them."""
+    """(tag, step, number or None) from the event files of a part, in TensorBoard's format."""
     event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
     found = []
     for path in folder.glob(f"tensorboard/events.*.{part}"):
@@ -97,7 +100,7 @@ def events(folder, part):
 
 @pytest.fixture
 def tracked(tmp_path):
-    """A run's folder; begun(step): its log and trackers as `train` opens them."""
+    """A run's folder. begun(step) returns its log and trackers as `train` opens them."""
     (tmp_path / "config.json").write_text(load("configs/translation/transformer.py:smoke").to_json())
 
     def begun(kind, step=0):
@@ -117,7 +120,7 @@ def written(log, steps):
 def test_tensorboard_has_the_lines_of_the_log_once_after_a_resume(tracked, tmp_path):
     pytest.importorskip("tensorboardX")
     written(tracked("tensorboard"), [1, 2, 3])
-    written(tracked("tensorboard", 2), [3, 4])  # 3 was logged, and lies beyond the checkpoint
+    written(tracked("tensorboard", 2), [3, 4])  # 3 was logged already, beyond the checkpoint
     found = events(tmp_path, "training")
     assert [one for one in found if one[0] == "train/loss"] == [
         ("train/loss", step, 9.0 - step) for step in (1, 2, 3, 4)
@@ -138,7 +141,10 @@ class FakeRun:
 
 @pytest.fixture
 def wandb(monkeypatch):
-    """A module with the calls that are used: init(...) -> run, Image(path); `opened` are the arguments of init."""
+    """A fake module with the calls that are used: init(...) -> run, Image(path).
+
+    `opened` holds the arguments of init.
+    """
     module = SimpleNamespace(calls=[], opened=[], Image=lambda path: f"picture {Path(path).name}")
 
     def init(**arguments):

@@ -1,4 +1,4 @@
-"""Folders of runs and of a study's trials, written by hand: what the commands say of them is known exactly."""
+"""Hand-written folders of runs and of a study's trials, so that the output of the commands is known exactly."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ EVALUATION = {
 
 @pytest.fixture(scope="session")
 def evaluation():
-    """What `evaluate` wrote of a run."""
+    """What `evaluate` writes for a run."""
     return EVALUATION
 
 
@@ -47,7 +47,8 @@ def make_run(root):
         (folder / "environment.json").write_text(json.dumps({**ENVIRONMENT, **(environment or {})}))
         lines = []
         for step in range(1, upto + 1):
-            # 100 tokens a step at 200, then at 400 tokens/s: half a second, then a quarter; the first step compiles.
+            # 100 tokens a step at 200 and later 400 tokens/s: half a second, then a quarter. The first step includes
+            # compilation.
             speed = None if step == 1 else 200.0 if step == 2 else 400.0
             for seed in seeds:
                 line = {"step": step, "seed": seed, "tokens": 100.0, "loss": 10.0 - step + 2 * seed}

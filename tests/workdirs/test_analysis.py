@@ -1,4 +1,4 @@
-"""`analyze` on a tiny language model: its numbers are those of the analyses, its page asks nothing of the network."""
+"""`analyze` on a tiny language model: its numbers equal those of the analyses, and its page needs no network access."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`compare`: numbers from the logs, and exactly what differs."""
+"""`compare`: numbers from the logs, and the exact differences."""
 
 import json
 
@@ -10,7 +10,7 @@ from attention_research.workdirs.comparison import compare
 
 @pytest.fixture(scope="module")
 def runs(make_run, evaluation, tmp_path_factory):
-    """Two runs: of another width and another flax; the second has two seeds and no score."""
+    """Two runs with different widths and versions of Flax. The second has two seeds and no score."""
     folder = tmp_path_factory.mktemp("runs")
     first = make_run(folder / "first", 6, evaluation=evaluation)
     other = {"versions": {"jax": "0.10.2", "flax": "0.12.9"}, "date": "2027-01-01", "git_revision": "456"}
@@ -21,13 +21,13 @@ def runs(make_run, evaluation, tmp_path_factory):
 
 
 def test_numbers(runs):
-    """Training losses 9, 8, ... of seed 0 and two more of seed 1: their means over the steps; validation 22, 20, 22."""
+    """Training losses are 9, 8, ... for seed 0 and two more for seed 1, averaged per step. Validation: 22, 20, 22."""
     numbers = compare(runs).numbers
     assert numbers["step"] == [6, 4]
     assert numbers["training_loss"] == [pytest.approx(6.5), pytest.approx(8.5)]
     assert numbers["validation_loss"] == [22.0, 21.0] and numbers["best_validation_loss"] == [20.0, 21.0]
     assert numbers["test_bleu"] == [12.5, None] and numbers["parameters"] == [None, 1_181_696]
-    # 100 tokens a step; 1/200 s a token once, 1/400 four times (six steps), twice (four steps).
+    # 100 tokens a step. A token takes 1/200 s in one step, then 1/400 s: in four of six steps, in two of four.
     assert numbers["steps_per_second"] == [pytest.approx(5 / 1.5), pytest.approx(3.0)]
 
 

@@ -1,4 +1,4 @@
-"""`export` and its loader, of a run that was really trained, on TFDS's mock of wmt14_translate/fr-en."""
+"""`export` and its loader, on a run that was really trained on TFDS's mock of wmt14_translate/fr-en."""
 
 import functools
 import json
@@ -36,8 +36,10 @@ pytestmark = pytest.mark.usefixtures("mock_data")
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """(workdir, its newest checkpoint): two replicas of the paper's architecture, cut down to a test's size, with an
-    attention that has statistics beside its parameters."""
+    """(workdir, its newest checkpoint): two replicas of the paper's architecture, reduced to a test's size.
+
+    Their attention has statistics in addition to parameters.
+    """
     workdir = tmp_path_factory.mktemp("trained") / "run"
     train(load("configs/translation/transformer.py:vaswani_base", SMALL), workdir)
     return workdir, Trained(workdir)
@@ -45,7 +47,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def file(trained, tmp_path_factory):
-    """What `export` writes of the second replica, its vocabulary beside it."""
+    """The file that `export` writes for the second replica, with its vocabulary beside it."""
     path = tmp_path_factory.mktemp("exported") / "models" / "second.safetensors"
     assert main(["export", f"--workdir={trained[0]}", str(path), "--seed=8", "--tokenizer"]) == 0
     return path
@@ -62,7 +64,7 @@ def program(structure):
 
 
 def answers(structure, parameters, statistics):
-    """Log-probabilities of every next piece after `ROWS`' first, and of `ROWS` as targets of themselves."""
+    """Log-probabilities of every next token after `ROWS`' first tokens, and of `ROWS` as targets of themselves."""
     next_piece, targets = program(structure)(parameters, statistics, ROWS)
     return np.concatenate([np.ravel(next_piece), np.ravel(targets["log_likelihood"])])
 
@@ -76,7 +78,7 @@ def test_the_loaded_model_answers_with_the_same_bits(trained, file):
 
 
 def test_another_reader_finds_the_checkpoint_s_arrays_in_float32(trained, file):
-    """The safetensors package's own NumPy reader, against the restored checkpoint."""
+    """The safetensors package's own NumPy reader, compared with the restored checkpoint."""
     arrays, (parameters, statistics) = load_file(file), trained[1].model(1)
     assert arrays.keys() == {*parameters, *statistics} and len(arrays) > 20 and statistics
     for name, array in arrays.items():
@@ -95,7 +97,7 @@ def test_the_file_says_what_it_is(trained, file):
 
 
 def test_the_mean_of_checkpoints_is_that_of_the_evaluation(trained, tmp_path):
-    """In float64 from the two checkpoints themselves, against the file; the seed without --seed is the first."""
+    """Compares the file with the float64 mean of the two checkpoints. Without --seed the first seed is exported."""
     workdir, checkpoint = trained
     assert main(["export", f"--workdir={workdir}", str(tmp_path / "a.safetensors"), "--average=2"]) == 0
     abstract = {name: checkpoint.trainer.execution.abstract[name] for name in ("parameters", "statistics")}
@@ -165,7 +167,7 @@ def test_export_s_mistakes_are_one_line(trained, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_status_compare_and_report_of_a_trained_run(trained, tmp_path, capsys):
-    """The folder that `train` and `evaluate` really write says all that these commands look for."""
+    """The folder that `train` and `evaluate` really write contains everything that these commands read."""
     workdir, _ = trained
     evaluate(workdir)
     line = run_line(workdir)

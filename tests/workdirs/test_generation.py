@@ -1,4 +1,4 @@
-"""`generate`: one output line for each input line, whatever is in it, and a remark on what is cut or replaced."""
+"""`generate`: one output line for each input line, whatever it contains, and a note on cut or replaced input."""
 
 import io
 import os
@@ -19,7 +19,7 @@ from attention_research.workdirs.generation import generate, one_line
 from attention_research.workdirs.given_text import given_lines
 
 LONGEST = 6
-#: Every character at which some reader splits lines.
+#: Every character at which some readers split lines.
 BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
@@ -31,7 +31,10 @@ def words(tmp_path_factory):
 
 
 def trained(tokenizer, decoded, *, continues=False, extra_length=50):
-    """What `generate` asks of a run, with this tokenizer, that writes what `decoded` makes of what it reads."""
+    """The parts of a run that `generate` needs, with this tokenizer.
+
+    `decoded` maps the input ids to the output text.
+    """
     data = SimpleNamespace(
         tokenizer=tokenizer, read=tokenizer.encode, written=lambda tokens, sources: tokenizer.decode(tokens)
     )
@@ -79,7 +82,7 @@ def test_a_hypothesis_at_the_limit_is_said(words):
 
 
 def test_a_prompt_keeps_its_end_and_stands_before_its_continuation(words):
-    """Room for a continuation is left: 4 of the 8 tokens that the model holds."""
+    """Room for a continuation is left: the prompt takes 4 of the model's 8 tokens."""
     said, seen = [], []
 
     def goes_on(tokens):
@@ -102,7 +105,7 @@ def test_a_byte_model_goes_on_within_a_word():
 @settings(max_examples=60, deadline=None)
 @given(lines=st.lists(st.text(st.sampled_from(BREAKS + " \tab\x00é\u0301🙂\u200b\ufeff"), max_size=4), max_size=5))
 def test_a_line_gives_a_line(lines):
-    """The model writes back the bytes that it reads, and a line break of every kind."""
+    """The model writes back the bytes that it reads, plus a line break of every kind."""
     written = lambda tokens: [*tokens[:-1], *(byte + 4 for byte in BREAKS.encode()), 101, EOS]
     outputs = generate(trained(Bytes(vocabulary_size=260), written), lines, lambda line: None)
     assert len(outputs) == len(lines) and all(one.splitlines() in ([], [one]) for one in outputs)
@@ -114,7 +117,7 @@ def test_every_character_that_splits_lines_is_known():
     assert all(one_line(f"a{character}b") == "a b" for character in BREAKS)
 
 
-#: name -> (--input, what it is read as, or of what the refusal speaks)
+#: name -> (--input, its interpretation or the start of the error message)
 TEXTS = {
     "sentence": ("Ein Satz.", ["Ein Satz."]),
     "several lines": ("one\ntwo\r\n", ["one", "two"]),

@@ -1,4 +1,4 @@
-"""Folders and files that cannot be read, or hold something else, beside good runs; links; folders that take no file."""
+"""Unreadable or foreign folders and files beside good runs, links, and folders that cannot be written to."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from attention_research.workdirs.comparison import compare
 from attention_research.workdirs.status import status
 
 DEEP = "[" * 3_000
-#: Name -> what a file of a run holds instead of what it should.
+#: Name -> wrong content for a file of a run.
 CONTENTS = {
     "empty": b"", "half": b'{"spec": "x", "given": {', "binary": bytes(range(256)), "list": b"[1, 2]", "null": b"null",
     "number": b"3", "latin-1": b'{"a": "caf\xe9"}',
@@ -29,13 +29,13 @@ FILES = (
     "trial.json",
     "error.txt",
 )
-#: Lines that no reader takes for a step's.
+#: Lines that do not count as the line of a step.
 LINES = [
     b"", b"{", b"null", b"[1]", b"3", b'"text"', b"\xff\xfe", b'{"step": 1}', b'{"split": "train", "loss": 1.0}',
     b'{"step": "2", "split": "train"}', b'{"step": true, "split": "train"}', b'{"step": 2.5, "split": "train"}',
     DEEP.encode(),
 ]  # fmt: skip
-#: Lines that are a step's, with unknown keys, without some, with values of other types.
+#: Lines that count as the line of a step, with unknown keys, missing keys or values of other types.
 ODD = [
     b'{"step": 5, "split": "train", "loss": NaN, "tokens": 1.0, "tokens_per_second": -Infinity, "unknown": {"a": [1]}}',
     b'{"step": 5, "split": "train", "loss": null, "seed": 0}', b'{"step": 5, "split": "validation", "seed": 0}',
@@ -44,7 +44,7 @@ ODD = [
 
 
 def strict(text):
-    """JSON as a reader takes it that knows no NaN."""
+    """Parses JSON with a strict reader that rejects NaN."""
 
     def refuse(name):
         raise ValueError(name)
@@ -98,7 +98,7 @@ def test_odd_lines_of_a_log_are_left_out_or_taken_as_far_as_they_go(runs, capsys
 
 
 def test_a_file_that_cannot_be_read_and_a_folder_that_cannot_be_searched(runs, monkeypatch, capsys):
-    """/proc/self/mem refuses every reader, root too."""
+    """/proc/self/mem refuses every reader, including root."""
     (runs / "broken").mkdir()
     (runs / "broken" / "config.json").symlink_to("/proc/self/mem")
     (runs / "closed").mkdir()

@@ -1,4 +1,4 @@
-"""Every command over every kind of run: it works, or says in one line what the model lacks and what fits it."""
+"""Every command on every kind of run works, or reports in one line what the model lacks and which command fits it."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ from attention_research.training.run import train
 from attention_research.workdirs import offers
 
 WRITE = {"generate", "analyze", *offers.EVERY}
-#: Kind of model -> the commands that it offers. A new kind has to be entered here.
+#: Kind of model -> the commands that it offers. Every new kind must be entered here.
 OFFERED = {
     **dict.fromkeys(
         ("transformer", "shared_transformer", "language_model", "transformer_decoder", "recurrent_language_model",
@@ -23,7 +23,7 @@ OFFERED = {
         ("text_classifier", "encoder_classifier", "pair_classifier", "cloze_classifier", "image_classifier",
          "image_question_classifier", "vision_transformer", "rationale", "soft_attention_ratings"), set(offers.EVERY)),
 }  # fmt: skip
-#: One config of each kind of task and of data.
+#: One config for each kind of task and of data.
 CONFIGS = {
     "masked language model": "language_modelling/transformer.py:masked",
     "classification": "classification/text.py:smoke",
@@ -101,7 +101,7 @@ FEW = (
 )  # fmt: skip
 GENERATED = ("data.name=generated_translation/local", "data.source_language=source", "data.target_language=target")
 TINY = ("max_length=32", "vocabulary_size=64", "data.tokenizer.kind=words")
-#: What needs nothing fetched: name -> (config, overrides, what the commands in question end with).
+#: Cases that need no download: name -> (config, overrides, exit status of the commands that fail).
 WALKED = {
     "copying": ("copying/recurrent.py:smoke", ("data.train_examples=64",), {}),
     "recurrent language model": (

@@ -1,4 +1,4 @@
-"""`report`: the page of a run written by hand, and a study's page drawn anew."""
+"""`report`: the page of a hand-written run, and a study's page drawn again."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from attention_research.studies.run import run_study
 
 
 class Reader(HTMLParser):
-    """The page as a browser sees it: tables as rows of texts, images' words, everything that could ask the network."""
+    """The page as a browser sees it: tables as rows of texts, alternative texts of images, and network requests."""
 
     def __init__(self, html):
         super().__init__()
@@ -100,7 +100,10 @@ def test_a_run_that_has_not_begun_has_a_page(make_run, tmp_path, capsys):
 
 
 def test_a_study_is_drawn_anew(root, tmp_path, monkeypatch):
-    """The recorded study, rendered; its page comes back the same, also where only the folder's name says what it is."""
+    """Renders the recorded study.
+
+    The page is the same again, even if only the folder's name tells that it is a study.
+    """
     monkeypatch.chdir(root)
     folder = tmp_path / "vaswani2017-table1-cpu"
     before = Path(run_study("vaswani2017/table1", scale="cpu", render=True, workdir=folder)["report"]).read_text()
@@ -119,7 +122,7 @@ def test_a_sweep_says_how_it_is_drawn(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_page_stands_in_a_browser(run, page, browse):
-    """No error, no request but for the file itself and inline data; the folded tables open from the keyboard."""
+    """Fails on errors and on requests other than the file and inline data. Folded tables open from the keyboard."""
     tab = browse(run.parent / "pages" / "page.html")
     widths = [image.bounding_box()["width"] for image in tab.locator("svg").all()]
     assert len(widths) >= 2 and min(widths) > 100

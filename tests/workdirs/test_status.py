@@ -1,4 +1,4 @@
-"""`status` over folders whose state is known: written by hand, and locked by another process."""
+"""`status` over folders with known states: written by hand, or locked by another process."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from attention_research.workdirs.status import run_line, status, study_line
 
 
 def test_states_steps_and_speed(make_run, tmp_path):
-    """The lines that have tokens/s are steps 2, 3, 4: 100 tokens at 1/200, 1/400, 1/400 seconds a token."""
+    """Steps 2, 3 and 4 have tokens/s: 100 tokens at 1/200, 1/400 and 1/400 seconds a token."""
     make_run(tmp_path / "a" / "done", 6)
     make_run(tmp_path / "a" / "half", 4, seeds=(0, 1))
     make_run(tmp_path / "b", 0)
@@ -35,7 +35,7 @@ def test_the_last_step_without_its_checkpoint_is_not_the_end(make_run, tmp_path)
 
 
 def test_a_run_that_a_process_holds_is_running_and_has_time_left(make_run, tmp_path):
-    """Another process holds the lock; looking at it neither waits nor takes it, nor leaves a lock where none was."""
+    """Another process holds the lock. Reading the status neither waits for it, nor takes it, nor creates one."""
     run = make_run(tmp_path / "run", 4)
     assert run_line(run).state == "stopped" and not (run / ".lock").exists()
     code = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); input()"
@@ -46,7 +46,7 @@ def test_a_run_that_a_process_holds_is_running_and_has_time_left(make_run, tmp_p
         holder.stdin.close()
     assert line.state == "running" and line.left == pytest.approx(2 / 3)
     assert run_line(run).state == "stopped"
-    with locked(run):  # and it can be taken after having been looked at
+    with locked(run):  # the lock can still be taken after `status`
         assert run_line(run).state == "running"
 
 
@@ -81,7 +81,7 @@ def test_a_study_and_its_trials(make_run, tmp_path):
 
 
 def test_a_failure_is_told_until_the_run_goes_on(tmp_path):
-    """error.txt holds one line; a wish to stop is no failure."""
+    """error.txt holds one line. A requested stop is not a failure."""
     with pytest.raises(ZeroDivisionError), failure_told(tmp_path):
         raise ZeroDivisionError("two\nlines")
     assert (tmp_path / "error.txt").read_text() == "ZeroDivisionError: two lines\n"
@@ -109,7 +109,7 @@ def test_one_line_each_and_json(make_run, tmp_path, capsys, monkeypatch):
 
 
 def test_no_jax_is_imported(make_run, tmp_path, root):
-    """By `status`, `compare` and wrong arguments of the others, in a fresh process."""
+    """JAX is not imported by `status`, `compare` and wrong arguments of other commands, in a fresh process."""
     for name in ("a", "b"):
         make_run(tmp_path / name, 2)
     words = [["status", "."], ["compare", "a", "b"], ["report", "c"], ["export", "--workdir=a", "model.bin"]]
