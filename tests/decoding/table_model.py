@@ -1,9 +1,9 @@
-"""A model of the protocol whose next token depends on the source and on the whole prefix, and its NumPy twin.
+"""A table model of the decoding protocol whose next token depends on the source and the whole prefix; its NumPy twin.
 
-A hash of the real source tokens and of every token of the prefix picks a row of a random table of log-probabilities.
-The cache keeps what a model's may: a scalar index, the prefix with the batch axis second, a running hash with the batch
-axis in the middle, a part of the memory that no step changes. The hash that a step uses is computed once from the
-prefix and once from the running hash, and a disagreement (a part of the cache not reordered) gives NaN.
+A hash of the real source tokens and of all prefix tokens selects a row of a random table of log-probabilities. The
+cache has every form that the protocol allows: a scalar index, a prefix with the batch as second axis, a running hash
+with the batch as middle axis, and a part of the memory that steps do not change. A step computes its hash from the
+prefix and from the running hash. If they differ (a part of the cache was not reordered), the output is NaN.
 """
 
 import itertools
@@ -17,7 +17,7 @@ POWERS = np.array([pow(131, n + 1, PRIME) for n in range(200)], np.int32)
 
 
 class TableModel:
-    """`spread` is the table's standard deviation before the softmax, `eos` is added to the end's logit."""
+    """`spread` is the table's standard deviation before the softmax. `eos` is added to the logit of EOS."""
 
     def __init__(self, vocabulary_size: int, *, seed: int = 0, spread: float = 1.5, eos: float = 0.0, on_step=None):
         logits = np.random.default_rng(seed).normal(size=(PRIME, vocabulary_size)) * spread
@@ -51,7 +51,7 @@ class TableModel:
         cache = {"index": cache["index"] + 1, "prefix": prefix, "running": running, "memory": cache["memory"]}
         return cache, log_probabilities, {"hash": chosen}
 
-    # The twin, in NumPy: one source, one prefix (without BOS).
+    # The NumPy twin: one source, one prefix (without BOS).
     def next_log_probabilities(self, source: list[int], prefix: list[int]) -> np.ndarray:
         chosen = sum((token + 1) * int(POWERS[n]) for n, token in enumerate(source))
         chosen += sum(token * int(POWERS[50 + n]) for n, token in enumerate([BOS, *prefix]))
@@ -79,7 +79,7 @@ def greedy_by_hand(model: TableModel, source: list[int], limit: int) -> list[int
 
 
 def beam_by_hand(model: TableModel, source: list[int], limit: int, beam_size: int, alpha: float):
-    """[(score, log-probability, tokens)], best first, of a search that goes on to the limit, whatever it has found."""
+    """[(score, log-probability, tokens)], best first, of a search that always runs up to the length limit."""
     live, finished = [(0.0, [])], []
     for length in range(1, limit + 1):
         extensions = []
@@ -104,7 +104,7 @@ def batch_of(sources: list[list[int]], width: int | None = None) -> dict[str, ja
 
 
 def hypothesis(decoded, row: int, rank: int = 0) -> list[int]:
-    """The tokens of one hypothesis, after checking that it is well formed: EOS last, then only 0."""
+    """The tokens of one hypothesis. Checks that EOS comes last and is followed only by 0."""
     length = int(decoded.lengths[row, rank])
     tokens = np.asarray(decoded.tokens[row, rank]).tolist()
     assert EOS not in tokens[: length - 1] and tokens[length - 1] == EOS and not any(tokens[length:]), tokens

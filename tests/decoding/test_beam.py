@@ -1,4 +1,4 @@
-"""Beam search against every hypothesis that there is, against a search by hand, and against itself in other batches."""
+"""Beam search against exhaustive enumeration, against a search by hand, and against itself in other batches."""
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ SOURCES = [[5, 3, 4, 2], [4, 2], [3, 3, 3, 6, 5, 2], [6, 5, 4, 3, 5, 6, 2], [6, 
 
 
 def searching(model, *, max_length, **settings):
-    """A batch -> what is found."""
+    """A function from a batch to the search results."""
     search = BeamSearch(**settings)
     return jax.jit(lambda source: search(model, source, max_length=max_length))
 
@@ -44,7 +44,7 @@ def test_as_wide_as_the_tree_is_exhaustive_search(alpha):
         np.testing.assert_allclose(np.exp(decoded.log_probabilities[row, 0]), np.exp(ranked[0][1]), rtol=1e-5)
 
 
-#: Every size, penalty and length once or twice: the other combinations are slow tests.
+#: Every size, penalty and length once or twice. The other combinations are slow tests.
 QUICK = ("1-0.6-short", "2-0.0-long", "2-2.0-short", "5-0.0-short", "5-0.6-long")
 CASES = {
     f"{size}-{alpha}-{name}": (size, alpha, eos)

@@ -1,4 +1,4 @@
-"""The rows of an opaque cache: found by shape, repeated, reordered within their groups, left alone where constant."""
+"""The batch axes of an opaque cache: found by shape, repeated, reordered in groups; constant parts are left alone."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""How a language model goes on with a prompt: against the argmax of full forward passes, token by token."""
+"""A language model's continuation of a prompt, against the argmax of full forward passes, token by token."""
 
 from functools import partial
 
@@ -21,7 +21,7 @@ SMALL = {
                             {"model.num_layers": 1, "model.width": 10, "data.sentinels": 1}),
     "recurrent_language_model": ("configs/language_modelling/recurrent.py:smoke", {"model.width": 7}),
 }  # fmt: skip
-#: Prompts of different lengths; the last row only fills the batch.
+#: Prompts of different lengths. The last row is padding.
 PROMPTS = np.asarray(
     [[5, EOS, 0, 0, 0, 0, 0], [4, 9, 12, 7, EOS, 0, 0], [6, 6, 8, 10, 11, 4, EOS], [0] * S], np.int32
 )  # fmt: skip
@@ -29,7 +29,7 @@ PROMPTS = np.asarray(
 
 @pytest.fixture(scope="module", params=SMALL)
 def model(request, root):
-    """The model of a small config, its parameters large enough that every choice is clear."""
+    """The model of a small config, with large parameters so that no choice is nearly tied."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         spec, settings = SMALL[request.param]
@@ -44,20 +44,20 @@ def model(request, root):
 
 @pytest.fixture(scope="module")
 def next_log_p(model):
-    """Tokens so far -> log p of every next token, by the likelihood of V full texts."""
+    """Tokens so far -> log p of every next token, from the likelihoods of V full texts."""
     forward = jax.jit(lambda target: model.log_likelihood({"target": target})[0]["log_likelihood"])
 
     def of(tokens):
         rows = np.zeros((V, T), np.int32)
         rows[:, : len(tokens)] = tokens
-        rows[:, len(tokens)] = np.maximum(np.arange(V), 1)  # padding is no target, and never taken
+        rows[:, len(tokens)] = np.maximum(np.arange(V), 1)  # padding is not a target and never taken
         return np.asarray(forward(rows))[:, len(tokens)]
 
     return of
 
 
 def searching(model, search):
-    """Prompts -> what is found."""
+    """A function from prompts to the search results."""
     run = jax.jit(partial(search, Continued(model), max_length=T))
     return lambda prompts: jax.tree.map(np.asarray, run({"tokens": jnp.asarray(prompts)}))
 

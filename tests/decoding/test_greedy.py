@@ -1,4 +1,4 @@
-"""Greedy decoding against a Python loop, its limits and its independence of the batch."""
+"""Greedy decoding against a Python loop, its limits, and its independence of the batch."""
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ SOURCES = [[5, 3, 4, 2], [4, 2], [3, 3, 3, 6, 5, 2], [6, 5, 4, 3, 5, 6, 2], [6, 
 
 
 def searching(model, *, extra_length, max_length):
-    """A batch -> what is found."""
+    """A function from a batch to the search results."""
     return jax.jit(lambda source: Greedy(extra_length=extra_length)(model, source, max_length=max_length))
 
 

@@ -1,4 +1,4 @@
-"""Hugging Face's rules against a search by hand on the table model (their own `generate`: tests/models)."""
+"""Beam search with Hugging Face's rules against a search by hand on the table model (`generate`: see tests/models)."""
 
 import jax
 import numpy as np
@@ -12,7 +12,7 @@ MAX_LENGTH, EXTRA = 13, 8
 
 
 def by_hand(model, source, *, beam_size, length_penalty, early_stopping, forced_eos):
-    """[(score, tokens)], best first, and the number of steps: lists and floats, in the order that `generate` has."""
+    """([(score, tokens)], best first, the number of steps), with lists and floats in the order of `generate`."""
     limit = min(len(source) + EXTRA, MAX_LENGTH)
     live, finished, steps = [(0.0, [])], [], 0
     for length in range(1, limit + 1):
@@ -38,7 +38,7 @@ def by_hand(model, source, *, beam_size, length_penalty, early_stopping, forced_
 
 
 def searching(model, **settings):
-    """A batch -> what is found."""
+    """A function from a batch to the search results."""
     search = HuggingFaceBeamSearch(extra_length=EXTRA, **settings)
     return jax.jit(lambda source: search(model, source, max_length=MAX_LENGTH))
 
@@ -58,7 +58,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", list(CASES))
 def test_is_the_search_by_hand(case):
-    """Its hypotheses and their scores, in as many steps as the row that takes longest."""
+    """Hypotheses and scores are equal. The number of steps is that of the slowest row."""
     steps = []
     model = TableModel(11, seed=7, eos=0.5, on_step=lambda: steps.append(1))
     settings = dict(CASES[case], beam_size=3)

@@ -1,4 +1,4 @@
-"""Sampling against exact distributions: by enumeration, and the truncations against a loop in NumPy."""
+"""Sampling against exact distributions by enumeration, and the truncations against a loop in NumPy."""
 
 import itertools
 
@@ -15,7 +15,7 @@ SOURCES = [[5, 3, 4, 2], [4, 2], [3, 3, 3, 6, 5, 2]]
 
 
 def searching(model, *, max_length=6, **settings):
-    """A batch -> what is found."""
+    """A function from a batch to the search results."""
     return jax.jit(lambda source: Sampling(extra_length=2, **settings)(model, source, max_length=max_length))
 
 
@@ -62,7 +62,7 @@ def test_what_may_not_be_taken_is_not_drawn():
     "settings", [{}, {"temperature": 0.6}, {"top_k": 2}, {"top_p": 0.7, "temperature": 1.5}], ids=str
 )
 def test_hypotheses_have_their_exact_frequencies(settings):
-    """Every hypothesis of up to three tokens by enumeration; 40,000 draws lie within five standard errors of it."""
+    """Enumerates every hypothesis of up to three tokens. 40,000 draws lie within five standard errors."""
     model, source, draws, limit = TableModel(6, seed=3, eos=1.0), [5, 2], 40_000, 3
     decoded = decode(model, [source], num_samples=draws, max_length=limit, **settings)
     found: dict[tuple, int] = {}

@@ -12,7 +12,7 @@ MAX_LENGTH, EXTRA = 13, 8
 
 
 def by_hand(model, source, beam_size, normalized):
-    """[(score, tokens)], best first: a complete hypothesis leaves with its place."""
+    """[(score, tokens)], best first. A complete hypothesis leaves the beam with its place."""
     limit = min(len(source) + EXTRA, MAX_LENGTH)
     live, complete = [(0.0, [])], []
     for length in range(1, limit + 1):

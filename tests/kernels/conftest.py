@@ -1,4 +1,4 @@
-"""Shared by the kernels' tests: float64 NumPy attention (the oracle), random arrays, runs without shape checks."""
+"""Fixtures of the kernel tests: float64 NumPy attention (the oracle), random arrays, runs without shape checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def unchecked():
-    """The kernels as users run them, without the import hook's shape checks: their own errors are then seen."""
+    """Runs kernels as users do, without the shape checks of the tests' import hook, so that their own errors appear."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -18,13 +18,13 @@ def unchecked():
 
 @pytest.fixture
 def normal():
-    """normal(*shape) -> float32 array, another one at each call."""
+    """normal(*shape) -> a float32 array, different at each call."""
     random = np.random.default_rng(0)
     return lambda *shape: jnp.asarray(random.standard_normal(shape), jnp.float32)
 
 
 def softmax64(logits: np.ndarray, visible: np.ndarray) -> np.ndarray:
-    """Softmax over the visible entries of the last axis, row by row as the equation says; 0 where there are none."""
+    """Softmax over the visible entries of the last axis, row by row. A row without visible entries is 0."""
     weights = np.zeros_like(logits)
     for index in np.ndindex(*logits.shape[:-1]):
         seen = visible[index]
@@ -55,10 +55,10 @@ def attention64(query, key, value, bias=None, mask=None, *, scale=None, is_causa
 
 def logits64(query, key, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size,
              query_segments, key_segments, distance_bias, query_offset, soft_cap):  # fmt: skip
-    """(logits, which are visible), [B N T S]."""
+    """(logits, visible), both [B N T S]."""
     query, key = (np.asarray(x, np.float64) for x in (query, key))
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
-    # An entry of a JAX array is a program of its own.
+    # Reading one entry of a JAX array compiles a program, so the arrays are converted first.
     query_seq_lengths, key_value_seq_lengths, query_segments, key_segments = (
         None if x is None else np.asarray(x)
         for x in (query_seq_lengths, key_value_seq_lengths, query_segments, key_segments)

@@ -1,4 +1,4 @@
-"""Laws for unusual inputs and for derivatives beyond the gradient, which every mechanism of the catalogue is held to.
+"""Laws for unusual inputs and for higher derivatives that every mechanism of the catalogue must satisfy.
 
 `derivatives`: forward mode and second derivatives. `extremes`: finite gradients for tiny, huge and constant inputs.
 `integers`: any integer dtype gives the same numbers, floats are refused. `emptied`: axes of size 0.
@@ -17,7 +17,7 @@ import pytest
 from tests.catalogue import Mechanism
 from tests.kernels import laws
 
-#: How the float inputs change, those whose values a mechanism draws itself (probabilities, temperatures) excepted.
+#: Changes to the float inputs. Inputs that a mechanism draws itself (probabilities, temperatures) are not changed.
 EXTREMES = {
     "zero": lambda x: 0 * x,
     "1e-30": lambda x: 1e-30 * x,
@@ -30,16 +30,16 @@ EXTREMES = {
     "constant -1e4": lambda x: 0 * x - 1e4,
     "negative": lambda x: -25 * np.abs(x),
 }
-#: More elements than a byte counts, for mechanisms whose setting says how many classes there are.
+#: More classes than a byte can count, for mechanisms with a setting for the number of classes.
 WIDE = {"copy_distribution": {"vocabulary_size": 300}}
-#: Sizes that follow from an axis of size 0: (mechanism, axis) -> them.
+#: Sizes that must change together with an axis of size 0: (mechanism, axis) -> the sizes.
 FOLLOWS = {("convolutional_copy_attention", "S"): {"P": 2}, ("transformer_xl", "S"): {"P": 0}}
 
 
 def derivatives(mechanism: Mechanism) -> None:
-    """Forward mode gives the gradient's numbers; Hessian-vector products are differences of the gradient, in float64.
+    """Forward mode equals the gradient. Hessian-vector products equal differences of the gradient, in float64.
 
-    Where a gradient is not that of the value (`no_finite_differences`), both ways to the product agree instead.
+    If the gradient is not that of the value (`no_finite_differences`), two ways to compute the product are compared.
     """
     with jax.enable_x64(True):
         names = mechanism.floats()
@@ -75,7 +75,7 @@ def derivatives(mechanism: Mechanism) -> None:
 
 
 def extremes(mechanism: Mechanism) -> None:
-    """Outputs and all gradients are finite, whatever the size of the inputs."""
+    """Outputs and all gradients are finite for inputs of any size."""
     given, pull, names = mechanism.arrays(), laws.programs(mechanism).pull, mechanism.floats()
     cotangents = laws.weigh(laws.floating(jax.eval_shape(mechanism.call, given)))
     for case, change in EXTREMES.items():
@@ -89,7 +89,7 @@ def extremes(mechanism: Mechanism) -> None:
 
 
 def integers(mechanism: Mechanism) -> None:
-    """int8 to uint32 give what int32 gives; floats are refused by name."""
+    """Inputs of int8 to uint32 give the same results as int32. Float inputs are refused by name."""
     names = [name for name in mechanism.inputs if mechanism.kind(name) == "int"]
     mechanism = dataclasses.replace(mechanism, settings={**mechanism.settings, **WIDE.get(mechanism.name, {})})
     given = mechanism.arrays({axis: 150 for axis in mechanism.grows})
@@ -97,7 +97,7 @@ def integers(mechanism: Mechanism) -> None:
     positive = {name: np.maximum(x, 0) if name in names else x for name, x in given.items()}
     cast = lambda inputs, dtype: {name: x.astype(dtype) if name in names else x for name, x in inputs.items()}
     call = jax.jit(lambda every: [mechanism.call(inputs) for inputs in every])
-    jaxtyping.config.update("jaxtyping_disable", True)  # its Int is signed; the kernels themselves are not so strict
+    jaxtyping.config.update("jaxtyping_disable", True)  # jaxtyping's Int is signed; the kernels accept more
     try:
         for inputs, dtypes in ((given, ("int32", "int8", "int16")), (positive, ("int32", "uint8", "uint16", "uint32"))):
             wanted, *found = call([cast(inputs, dtype) for dtype in dtypes])
@@ -113,8 +113,10 @@ def integers(mechanism: Mechanism) -> None:
 
 
 def emptied(mechanism: Mechanism) -> None:
-    """Without examples, queries or keys: outputs of the right shape, finite, with finite gradients, or a ValueError
-    that names the argument and the axis."""
+    """Empty axes (no examples, queries or keys) give finite outputs and gradients of the right shape, or an error.
+
+    The error is a ValueError that names the argument and the axis.
+    """
     for axis in dict.fromkeys(("B", *mechanism.grows)):
         if not any(axis in mechanism.axes(name) for name in mechanism.inputs):
             continue

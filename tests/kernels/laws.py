@@ -1,4 +1,4 @@
-"""The laws that every mechanism of the catalogue is held to: `applicable(family)` gives those that it claims."""
+"""The laws that every mechanism of the catalogue must satisfy. `applicable(family)` returns those that it claims."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from tests.catalogue import Mechanism, mechanisms
 from tests.kernels import edge_laws
 from tests.kernels.rounding import rounded
 
-#: Mechanisms whose gradients are written by hand, or that stop gradients: their second derivatives are fast tests.
+#: Mechanisms with hand-written or stopped gradients. Their second derivatives are tested in the fast tier.
 BY_HAND = ("attend", "blockwise", "gumbel_straight_through", "hard_sampled", "performer", "reversible_layers")
 
 
 def applicable(family: str) -> list:
     """Parameters (mechanism, law) of a family.
 
-    Where a file has several mechanisms (modes, sharings), the laws that its code obeys or breaks in all of them alike
-    are among the fast tests for its first one only; the dearest laws, for a family's first one and `BY_HAND` only.
+    If a file has several mechanisms (modes, sharings), laws that hold or fail for all of them alike are in the fast
+    tier for the first one only. The slowest laws are in the fast tier for the first mechanism of a family and `BY_HAND`
+    only.
     """
     found, files = [], set()
     for mechanism in mechanisms(family):
@@ -66,7 +67,7 @@ def close(got, want, tolerance: float = 2e-5) -> None:
 
 
 def stacked(one, other):
-    """Both in one array; only keys are JAX's own."""
+    """Both arrays stacked. Random keys are stacked by JAX, other arrays by NumPy."""
     return (np if isinstance(one, np.ndarray) else jnp).stack([one, other])
 
 
@@ -77,7 +78,7 @@ def weigh(outputs) -> tuple[np.ndarray, ...]:
 
 
 def of_floats(mechanism: Mechanism, inputs: dict):
-    """(function of the float inputs in order to the float outputs, their values); the other inputs are fixed."""
+    """(function from the float inputs in order to the float outputs, the inputs' values). Other inputs are fixed."""
     names = mechanism.floats()
     fixed = {name: value for name, value in inputs.items() if name not in names}
     call = lambda *floats: floating(mechanism.call({**fixed, **dict(zip(names, floats, strict=True))}))
@@ -85,12 +86,12 @@ def of_floats(mechanism: Mechanism, inputs: dict):
 
 
 def floating(outputs) -> tuple:
-    """Those outputs that have a gradient; positions and masks have none."""
+    """The outputs that have a gradient, which positions and masks do not."""
     return tuple(x for x in outputs if jnp.issubdtype(x.dtype, jnp.floating))
 
 
 class Programs(NamedTuple):
-    """A mechanism compiled: call(inputs) -> outputs; pull(inputs, cotangents) -> (float outputs, gradients)."""
+    """A compiled mechanism: call(inputs) -> outputs; pull(inputs, cotangents) -> (float outputs, gradients)."""
 
     call: Callable[[dict], tuple]
     pull: Callable[[dict, tuple], tuple[tuple, tuple]]
@@ -100,7 +101,7 @@ _COMPILED: dict[str, Programs] = {}
 
 
 def programs(mechanism: Mechanism) -> Programs:
-    """Compiled once for all laws of the mechanism."""
+    """The compiled programs of a mechanism, shared by all laws."""
 
     def pull(inputs, cotangents):
         function, floats = of_floats(mechanism, inputs)
@@ -111,7 +112,7 @@ def programs(mechanism: Mechanism) -> Programs:
 
 
 def transforms(mechanism: Mechanism) -> None:
-    """jit, vmap, scan, checkpoint and grad change nothing; the outputs have the axes that the catalogue gives."""
+    """jit, vmap, scan, checkpoint and grad do not change the results. The outputs have the catalogue's axes."""
     one, other = mechanism.arrays(), mechanism.arrays(seed=1)
     call, pull = programs(mechanism)
     outputs = call(one)
@@ -139,9 +140,9 @@ def transforms(mechanism: Mechanism) -> None:
 def compared_maxima(jaxpr: Jaxpr) -> list[str]:
     """The comparisons of values with their own maximum, as the gradient of `jnp.max` makes them.
 
-    XLA may compute the values anew for the comparison: none then equals the maximum, and the gradient is 0 / 0.
+    XLA may recompute the values for the comparison. Then no value may equal the maximum, and the gradient is 0 / 0.
     """
-    found, maxima = [], {}  # the maximum, however it is reshaped -> the values
+    found, maxima = [], {}  # the maximum, possibly reshaped -> the values
     for equation in jaxpr.eqns:
         name, inputs = equation.primitive.name, [x for x in equation.invars if not isinstance(x, Literal)]
         if name in ("reduce_max", "reduce_min"):
@@ -160,7 +161,7 @@ def compared_maxima(jaxpr: Jaxpr) -> list[str]:
 
 
 def gradients(mechanism: Mechanism) -> None:
-    """Every float input has a gradient, that of finite differences in float64; `flat` ones have none at all."""
+    """Every float input has a gradient equal to finite differences in float64. The gradient of `flat` inputs is 0."""
     names, step = mechanism.floats(), 1e-6
     with jax.enable_x64(True):
         inputs = {n: np.asarray(x, np.float64) if n in names else x for n, x in mechanism.arrays().items()}
@@ -183,7 +184,7 @@ def gradients(mechanism: Mechanism) -> None:
 
 
 def bfloat16(mechanism: Mechanism) -> None:
-    """|bfloat16 - float32| <= 2 |every operation rounded - float32|, 3 for gradients, but for rounding the result."""
+    """|bfloat16 - float32| <= 2 |every operation rounded - float32| (3 for gradients), plus rounding of the result."""
     inputs, floats = mechanism.arrays(), mechanism.floats()
     narrow = {name: x.astype(jnp.bfloat16) if name in floats else x for name, x in inputs.items()}
     exact = {name: x.astype(jnp.float32) if name in floats else x for name, x in narrow.items()}
@@ -199,10 +200,10 @@ def bfloat16(mechanism: Mechanism) -> None:
 
 
 def shapes(mechanism: Mechanism) -> None:
-    """A rank too low or too high, or an axis that two arguments disagree on, raises naming the argument (and axis)."""
+    """A wrong rank, or an axis on which two arguments disagree, raises an error that names the argument (and axis)."""
     inputs = mechanism.arrays()
     arrays = [name for name in inputs if mechanism.kind(name) != "key"]
-    jaxtyping.config.update("jaxtyping_disable", True)  # the kernels' own errors, as users see them
+    jaxtyping.config.update("jaxtyping_disable", True)  # to see the kernels' own errors, as users do
     try:
         for name in arrays:
             refused(mechanism, {**inputs, name: inputs[name][None]}, name)
@@ -224,7 +225,7 @@ def refused(mechanism: Mechanism, inputs: dict, *names: str) -> None:
 
 
 def permutations(mechanism: Mechanism) -> None:
-    """Inputs permuted along an axis permute the outputs that have it and leave the others."""
+    """Permuting the inputs along an axis permutes the outputs that have this axis and does not change the others."""
     inputs, call = mechanism.arrays(), programs(mechanism).call
     outputs = call(inputs)
     for axis in mechanism.permutable:
@@ -240,7 +241,7 @@ def permutations(mechanism: Mechanism) -> None:
 
 
 def causality(mechanism: Mechanism) -> None:
-    """No gradient from the future, exactly; some from the present or the past."""
+    """The gradient with respect to the future is exactly 0; with respect to the present and past it is not."""
     inputs, pull = mechanism.arrays(), programs(mechanism).pull
     weights = weigh(jax.eval_shape(mechanism.call, inputs))
     length = mechanism.size(mechanism.causal)
@@ -255,20 +256,20 @@ def causality(mechanism: Mechanism) -> None:
             for number, axis in enumerate(mechanism.axes(name)):
                 if axis == mechanism.causal:
                     by_time = np.moveaxis(np.asarray(gradient), number, 0)
-                    assert not np.any(by_time[now + 1 :]), f"{name}: position {now} sees what comes after"
+                    assert not np.any(by_time[now + 1 :]), f"{name}: position {now} depends on later positions"
                     past |= bool(np.any(by_time[: now + 1]))
         assert past
 
 
 def padding(mechanism: Mechanism) -> None:
-    """What stands at padding changes no output at a real position, and gets no gradient from there."""
+    """Values at padding positions do not change outputs at real positions, and get no gradient from them."""
     inputs = mechanism.arrays()
     mask_axes = mechanism.axes("mask")
     axis, mask = mask_axes[-1], np.asarray(inputs["mask"])
     assert not mask.all()
 
     def spread(axes):
-        """The mask as an array that broadcasts against `axes`; real where the array lacks the mask's axes."""
+        """The mask as an array that broadcasts against `axes`, True everywhere if the array lacks the mask's axes."""
         kept = mask
         for number in reversed(range(len(mask_axes))):
             if mask_axes[number] not in axes and mask_axes[number] != "1":
@@ -291,7 +292,7 @@ def padding(mechanism: Mechanism) -> None:
 
 
 def empty(mechanism: Mechanism) -> None:
-    """A row that may attend to nothing is zero, and sends zero gradients, never NaN."""
+    """A row without visible keys gives 0 and gradient 0, never NaN."""
     rows, inputs, pull = mechanism.empty, mechanism.arrays(), programs(mechanism).pull
     inputs["mask"][rows] = False
     cotangents = []
@@ -305,7 +306,7 @@ def empty(mechanism: Mechanism) -> None:
 
 
 def cached(mechanism: Mechanism) -> None:
-    """One position at a time, with what is carried, equals the whole sequence at once."""
+    """Computing one position at a time with a cache equals computing the whole sequence at once."""
     inputs = mechanism.arrays()
     stepped = jax.jit(lambda x: tuple(jax.tree.leaves(mechanism.cached(**x, **mechanism.settings))))
     close(stepped(inputs), programs(mechanism).call(inputs))

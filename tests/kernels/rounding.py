@@ -1,4 +1,4 @@
-"""A function as naive low precision computes it: every operation in float32, every result rounded to bfloat16."""
+"""A function in naive low precision: every operation in float32, every result rounded to bfloat16."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_j
 
 
 def rounded(function):
-    """function(*arrays), computed from its jaxpr with every floating result rounded to bfloat16."""
+    """Evaluates function(*arrays) from its jaxpr with every floating-point result rounded to bfloat16."""
 
     def run(*arguments):
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)

@@ -18,7 +18,7 @@ LENGTHS = {"longer_keys": (5, 11), "longer_queries": (11, 5), "one_query": (1, 7
 
 
 def released_slopes(n):
-    """The authors' get_slopes: a geometric series for powers of two, else that and every other of twice the power."""
+    """The authors' get_slopes: a geometric series for powers of two, else extended by every other slope of twice it."""
     if math.log2(n).is_integer():
         start = 2 ** (-(2 ** -(math.log2(n) - 3)))
         return [start * start**i for i in range(n)]
@@ -40,7 +40,7 @@ def test_slopes_of_the_paper():
 @pytest.mark.slow
 @pytest.mark.parametrize("heads", [4, 5])
 def test_the_bias_is_the_released_codes(heads, torch):
-    """Bloom's tensor is m_n j: equal but for a constant a query. In the paper's own figure it is -m_n (i - j)."""
+    """Bloom's tensor is m_n j, which differs only by a constant for each query. The paper's figure has -m_n (i - j)."""
     bloom = pytest.importorskip("transformers.models.bloom.modeling_bloom")
     length = 11
     tensor = bloom.build_alibi_tensor(torch.ones(1, length), heads, torch.float32).numpy()

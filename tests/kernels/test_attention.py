@@ -1,4 +1,4 @@
-"""dot_product_attention under every implementation: the oracle, the laws, the gradients, the errors."""
+"""dot_product_attention with every implementation: the oracle, properties, gradients, errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IMPLEMENTATIONS = ("reference", "blockwise", "xla")
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Blocks of 5 queries, so that these sizes have several, the last one ragged; windows and triangles are cut."""
+    """Blocks of 5 queries: these sizes have several blocks, with a ragged last one and cut windows and triangles."""
     monkeypatch.setattr(layout, "QUERY_BLOCK", 5)
     monkeypatch.setattr(layout, "SMALLEST_BLOCK", 3)
     monkeypatch.setattr(layout, "MOST_STRIPS", 2)
@@ -51,7 +51,7 @@ def noise(shape: tuple[int, ...]) -> jax.Array:
 
 
 LENGTHS = {"query_seq_lengths": jnp.array([13, 4]), "key_value_seq_lengths": jnp.array([0, 7])}
-# Examples of unequal lengths, padding between and after; the second row's segments do not come in order.
+# Examples of unequal lengths with padding between and after them. The second row's segments are not in order.
 QUERY_SEGMENTS = jnp.array([[1] * 3 + [2] * 7 + [0] * 3, [3, 3, 1, 1, 1, 0, 0, 2, 2, 2, 2, 2, 2]])
 KEY_SEGMENTS = jnp.array([[1] * 5 + [2] * 4 + [0] * 2, [2, 2, 0, 3, 1, 1, 4, 4, 4, 4, 4]])
 CASES = {
@@ -93,7 +93,7 @@ CASES = {
 
 
 def value_and_gradients(implementation: str, case: dict, given: tuple[jax.Array, ...]):
-    """(output, gradients of sum(output * weight) for query, key, value, and bias and sink where there are)."""
+    """(output, gradients of sum(output * weight) for query, key, value and, if given, bias and sink)."""
     learned = [name for name in case if "bias" in name or name == "sink"]
     rest = {name: value for name, value in case.items() if name not in learned}
     *qkv, weight = given
@@ -108,7 +108,7 @@ def value_and_gradients(implementation: str, case: dict, given: tuple[jax.Array,
     return output, gradients
 
 
-#: Each argument once, in the cases that take the most ways through the blocks.
+#: Each argument once, in the cases that cover the most paths through the blocks.
 FAST = (
     "plain",
     "mask_full",
@@ -169,7 +169,7 @@ def test_gradients_are_finite_differences_in_float64(implementation):
 @pytest.mark.slow
 @pytest.mark.parametrize("implementation", ["reference", "blockwise"])
 def test_log_sum_exp_and_its_gradient(implementation):
-    """[B T N] against float64, its gradient against finite differences; an empty row has -inf and gradient 0."""
+    """[B T N] against float64, and its gradient against finite differences. An empty row has -inf and gradient 0."""
     with jax.enable_x64(True):
         query, key, value, _ = arrays(dtype=jnp.float64)
         bias, sink = jnp.asarray(noise((1, N, T, S)), jnp.float64), jnp.asarray(noise((N,)), jnp.float64)
@@ -203,7 +203,7 @@ def test_log_sum_exp_and_its_gradient(implementation):
 
 
 def test_keys_in_two_parts_are_joined_by_their_log_sum_exp():
-    """What the residual is for: attention over parts of the keys, put together, is attention over all of them."""
+    """The log-sum-exp serves to combine attention over parts of the keys into attention over all keys."""
     query, key, value, weight = arrays()
 
     def joined(query, key, value):
@@ -244,7 +244,7 @@ EMPTY = {
     "bias": {"bias": jnp.zeros((B, 1, T, S)).at[0, 0, 4].set(-jnp.inf)},
     "key_length": {"key_value_seq_lengths": jnp.array([0, S])},
     "query_length": {"query_seq_lengths": jnp.array([3, T])},
-    "window": {"local_window_size": (1, 0)},  # T > S: query 12 sees keys 11 and 12, which are not there
+    "window": {"local_window_size": (1, 0)},  # T > S: query 12 sees keys 11 and 12, which do not exist
 }
 
 
@@ -348,7 +348,7 @@ def test_jax_transforms_change_nothing(implementation):
 
 
 def derivatives(implementation: str, dtype=jnp.float32, only: tuple[str, ...] = ()) -> dict[str, jax.Array]:
-    """Of a loss over query, key, value and bias: forward mode, linearize, and products with the Hessian."""
+    """Derivatives of a loss over query, key, value and bias: forward mode, linearize and Hessian-vector products."""
     query, key, value, weight = arrays(value_width=H, dtype=dtype)
     inputs = (query, key, value, noise((1, N, 1, S)).astype(dtype))
     tangents = tuple(jnp.flip(x, 1) for x in inputs)
@@ -372,7 +372,7 @@ def derivatives(implementation: str, dtype=jnp.float32, only: tuple[str, ...] = 
     return {name: jax.jit(form)(*inputs) for name, form in forms.items() if name in only or not only}
 
 
-@pytest.mark.slow  # `test_kernel_laws` has these laws of `blockwise` among the fast tests
+@pytest.mark.slow  # `test_kernel_laws` tests this for `blockwise` in the fast tier
 @pytest.mark.parametrize("implementation", ["blockwise", "xla"])
 def test_both_modes_and_second_derivatives_are_those_of_the_reference(implementation):
     want = derivatives("reference")
@@ -432,7 +432,7 @@ def test_bfloat16_blockwise_is_within_twice_the_error_of_bfloat16_reference(case
 
 
 def changed(**changes):
-    """Arguments of a good call, with changes."""
+    """Arguments of a valid call, with changes."""
     query, key, value, _ = arrays()
     return {"query": query, "key": key, "value": value, **changes}
 

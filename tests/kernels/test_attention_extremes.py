@@ -1,8 +1,8 @@
 """Logits of scale 1e-3 to 1e10, and rows hidden by finite biases: every implementation against float64.
 
-The tolerance is the error of the dense form in float32 (twice for outputs, three times for gradients) plus what one
-rounding of each product costs. A gradient's rounding error is in proportion to the terms that cancel in it, so that
-the oracle gives, beside each gradient, the same sum over absolute values.
+The tolerance is the error of the dense form in float32 (twice for outputs, three times for gradients) plus one rounding
+of each product. The rounding error of a gradient is proportional to its terms, which may cancel. The oracle therefore
+also returns the sum of the absolute values of the terms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMES = ("query", "key", "value", "bias")
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Several blocks a row and a column, the last ones ragged."""
+    """Several blocks in each row and column, with ragged last ones."""
     for name, size in {"QUERY_BLOCK": 5, "SMALLEST_BLOCK": 3, "MOST_STRIPS": 2, "TOGETHER": 0}.items():
         monkeypatch.setattr(layout, name, size)
     monkeypatch.setattr(pallas, "default_blocks", lambda *_, **__: pallas.Blocks(query=4, key=8, own=8, step=4))
@@ -118,13 +118,13 @@ def test_outputs_and_gradients_are_those_of_float64_at_every_scale(implementatio
             allowed = times * np.abs(dense[name] - right).max() + 64 * EPS * absolute.max()
             assert np.isfinite(got[name]).all(), (scale, name)
             assert np.abs(got[name] - right).max() <= allowed, (scale, name)
-            if scale != 1e3 and not bias.any():  # where no logit's own rounding shows: equal weights, or one of 1
+            if scale != 1e3 and not bias.any():  # rounding of the logits has no effect: weights are equal or one-hot
                 assert np.abs(dense[name] - right).max() <= 1e3 * EPS * absolute.max(), (scale, name)
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_logits_of_1e10_without_bias_or_mask(implementation):
-    """Then nothing stands between the product with the scale and the difference to the maximum."""
+    """Without them the maximum is subtracted right after the product is multiplied by the scale."""
     query, key, value, _ = inputs(1e10)
     right = exact(query, key, value, value[:, :, :1], BIASES["none"], np.ones_like(MASK))["output"][0]
     if implementation == "ring":
@@ -162,7 +162,7 @@ def test_a_finite_bias_does_not_show_what_a_mask_hides(implementation):
 
 
 def test_large_logits_under_tables_by_distance():
-    """Shaw's attention shares the blocks: a table of 1e6 gives the value table the gradient of the dense form."""
+    """Shaw's attention uses the same blocks. With a table of 1e6 the value table has the gradient of the dense form."""
     query, key, value, weight = (jnp.asarray(x) for x in inputs(1e6))
     tables = [jnp.asarray(np.random.default_rng(n).standard_normal((5, H)), jnp.float32) for n in (7, 8)]
     many = layout.QUERY_BLOCK

@@ -16,7 +16,7 @@ from tests.kernels.conftest import attention64
 from tests.tiers import fast_are
 
 B, T, N, K, H, HV, P = 2, 23, 6, 3, 5, 7, 2
-BLOCKS = 12  # of 2 positions, the last of 1
+BLOCKS = 12  # of 2 positions; the last block has 1
 MASK = jnp.asarray(np.random.default_rng(1).random((B, T)) < 0.7)
 
 
@@ -25,7 +25,7 @@ def arrays(normal):
 
 
 def graph(random, *, length, block_size, window_blocks, global_blocks):
-    """[K T T]: who may attend to whom, from the sets of the paper."""
+    """[K T T]: which position may attend to which, from the sets of the paper."""
     count = -(-length // block_size)
     central = {number % count for number in global_blocks}
     pattern = np.zeros((len(random), length, length), bool)
@@ -44,7 +44,7 @@ def bigbird64(query, key, value, random, *, block_size, window_blocks=3, global_
     return attention64(query, key, value, mask=pattern & np.asarray(mask)[:, None, None, :])[0]
 
 
-#: Drawn at random they meet everything: a block twice, one in the window, a global one, none (-1, 12).
+#: Random draws that include repeated blocks, blocks in the window, global blocks, and invalid blocks (-1, 12).
 MESSY = np.random.default_rng(2).integers(-1, BLOCKS + 1, (K, BLOCKS, 5)).astype(np.int32)
 CASES = {
     "one_graph": (MESSY[:1], dict(block_size=P)),
@@ -118,7 +118,7 @@ def test_block_sparse_attention_of_hugging_face_gives_the_same(torch):
     real[0, 17:] = 0
     masks = BigBirdModel.create_masks_for_block_sparse_attn(real, block)
     blocked, band, from_mask, to_mask = masks
-    # Its masks add -10,000: in float64 that hides a key to the last digit.
+    # Its masks add -10,000, which hides a key completely in float64.
     with torch.no_grad():
         expected = layer(hidden, band, from_mask, to_mask, blocked, blocked)[0].numpy()
         projected = SimpleNamespace(

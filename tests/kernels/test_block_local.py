@@ -1,4 +1,4 @@
-"""Block-local attention in both arrangements, against dense attention with the explicit pattern."""
+"""Block-local attention in both layouts, against dense attention with the explicit pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How blockwise attention cuts its work, and what it never holds."""
+"""How blockwise attention divides its work, and bounds on the arrays that it creates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_plan_covers_every_query_once_and_every_visible_key(query_length, ke
 
 
 def sizes(jaxpr) -> list[tuple[int, tuple[int, ...]]]:
-    """(size, shape) of every value in a jaxpr, inner ones included."""
+    """(size, shape) of every value in a jaxpr and its nested jaxprs."""
     found = []
     for equation in jaxpr.eqns:
         found += [(int(np.prod(v.aval.shape)), v.aval.shape) for v in equation.outvars]
@@ -70,7 +70,7 @@ LINEAR = {
 
 @pytest.mark.parametrize("case", fast_are(["causal", "bias_scores", "segments"], LINEAR))
 def test_forward_and_backward_hold_nothing_larger_than_a_block_of_scores_or_an_input(case):
-    """Traced, not run: B = 3, N = 5, T = S = 2053, where all scores would be 63 million numbers."""
+    """Traced, not run: B = 3, N = 5, T = S = 2053, so that all scores would be 63 million numbers."""
     length = 2053
     dtypes = {"bias": jnp.float32, "mask": jnp.bool_, "distance_bias": jnp.float32}
     dtypes |= {"query_segments": jnp.int32, "key_segments": jnp.int32}
@@ -84,13 +84,13 @@ def test_forward_and_backward_hold_nothing_larger_than_a_block_of_scores_or_an_i
     traced = jax.make_jaxpr(jax.grad(loss, (0, 1, 2, 3)))(x, x, x, biases)
     given = max([3 * length * 5 * 7, *(v.size for v in case.values() if hasattr(v, "size"))])
     found = sizes(traced.jaxpr)
-    block = layout.QUERY_BLOCK * length * (2 if "distance_bias" in case else 1)  # which has T + S distances
+    block = layout.QUERY_BLOCK * length * (2 if "distance_bias" in case else 1)  # a distance bias has T + S distances
     assert any(size >= block // 4 for size, _ in found) or "local_window_size" in case
     assert max(found)[0] <= max(given, block), max(found)
 
 
 def test_relative_tables_form_no_matrix_of_scores():
-    """Shaw's attention, traced: T = S = 2053, k = 16, value table included."""
+    """Shaw's attention with its value table, traced with T = S = 2053 and k = 16."""
     length, rows = 2053, 33
     shapes = [(1, length, 2, 7)] * 3 + [(rows, 7)] * 2
     inputs = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
@@ -109,7 +109,7 @@ HIDDEN = {
 
 @pytest.mark.parametrize("where, rows, unread", fast_are(["segments"], HIDDEN, several=True))
 def test_keys_of_other_segments_and_beyond_the_lengths_are_not_read(where, rows, unread):
-    """NaN in keys that no query of the first blocks may see: were they read, 0 times NaN would show."""
+    """Keys that no query of the first blocks may see are NaN. If they were read, 0 times NaN would show."""
     random = np.random.default_rng(0)
     query, key, value = (jnp.asarray(random.standard_normal((1, 1031, 2, 3)), jnp.float32) for _ in range(3))
     late = (np.arange(1031) >= unread)[:, None, None]
@@ -136,7 +136,7 @@ def test_a_window_reads_only_the_keys_it_sees():
 
 @pytest.mark.slow
 def test_real_block_sizes_agree_with_the_reference():
-    """T = 1031, S = 521: three ragged blocks of 344 queries, all arguments at once."""
+    """T = 1031, S = 521: three ragged blocks of 344 queries, with all arguments at once."""
     random = np.random.default_rng(0)
     query, key, value = (
         jnp.asarray(random.standard_normal(s), jnp.float32) for s in ((1, 1031, 2, 3), (1, 521, 1, 3), (1, 521, 1, 5))

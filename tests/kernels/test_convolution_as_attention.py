@@ -1,4 +1,4 @@
-"""A K x K convolution is K^2 hard-attention heads: against loops over the filter, lax.conv and PyTorch."""
+"""A K x K convolution equals K^2 hard-attention heads: against loops over the filter, lax.conv and PyTorch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def arrays(rows, columns):
 
 
 def convolution64(x, kernel):
-    """Output pixel by output pixel, tap by tap; nothing outside the image."""
+    """Computes each output pixel tap by tap. Pixels outside the image are 0."""
     rows, columns = kernel.shape[:2]
     out = np.zeros((B, Y, X, F))
     for i, j, u, v in np.ndindex(Y, X, rows, columns):
@@ -40,7 +40,7 @@ def test_a_convolution_is_one_head_a_tap(rows, columns, mode):
     got = call(jnp.asarray(x, jnp.float32), jnp.asarray(kernel, jnp.float32))
     np.testing.assert_allclose(got, convolution64(x, kernel), atol=5e-6)
     layout = ("NHWC", "HWIO", "NHWC")
-    with jax.enable_x64(True):  # the statement itself, at a precision that leaves no doubt
+    with jax.enable_x64(True):  # the identity itself, in float64
         inputs = jnp.asarray(x), jnp.asarray(kernel)
         expected = jax.lax.conv_general_dilated(*inputs, (1, 1), "SAME", dimension_numbers=layout)
         np.testing.assert_allclose(call(*inputs), expected, atol=1e-12)
@@ -63,7 +63,7 @@ def test_a_convolution_is_that_of_pytorch(torch):
 
 
 def test_heads_attend_with_weight_one_to_one_pixel_or_to_none():
-    """Offset by offset: the pixel that a query's row names is the query's own position plus the head's offset."""
+    """For each offset, the pixel that a query attends to is the query's position plus the head's offset."""
     offsets = head_offsets(5, 3)
     weights = np.asarray(offset_weights(offsets, Y, X)).reshape(15, Y, X, Y, X)
     assert offsets.tolist() == [[y, x] for y in (-2, -1, 0, 1, 2) for x in (-1, 0, 1)]
@@ -75,7 +75,7 @@ def test_heads_attend_with_weight_one_to_one_pixel_or_to_none():
 
 
 def test_sharp_attention_over_relative_positions_becomes_the_convolution():
-    """Lemma 2 through `dot_product_attention`: no query, no key, a bias by relative position, a value for each head."""
+    """Lemma 2 by `dot_product_attention`: zero queries and keys, a bias by relative position, one value per head."""
     x, kernel = arrays(3, 3)
     offsets = head_offsets(3, 3)
     values = jnp.einsum("BSC,NCF->BSNF", jnp.float32(x).reshape(B, Y * X, C), jnp.float32(kernel).reshape(9, C, F))
@@ -89,7 +89,7 @@ def test_sharp_attention_over_relative_positions_becomes_the_convolution():
         return np.abs(np.asarray(heads.sum(2)).reshape(B, Y, X, F) - convolution64(x, kernel)).max()
 
     errors = [error(sharpness) for sharpness in (5.0, 7.0, 40.0)]
-    assert 0.9 < errors[0] / errors[1] / np.exp(2.0) < 1.1  # falls as exp(-sharpness)
+    assert 0.9 < errors[0] / errors[1] / np.exp(2.0) < 1.1  # decreases as exp(-sharpness)
     assert errors[2] < 5e-6
 
 

@@ -26,7 +26,7 @@ def leaky(x, slope):
 
 
 def convolve64(x, kernel):
-    """Valid convolution [P D] * [W D K], one output at a time, kernel not flipped."""
+    """Valid convolution [P D] * [W D K], one output at a time, without flipping the kernel."""
     out = np.zeros((len(x) - len(kernel) + 1, kernel.shape[2]))
     for p, k in np.ndindex(out.shape):
         out[p, k] = sum(x[p + w] @ kernel[w, :, k] for w in range(len(kernel)))
@@ -65,7 +65,7 @@ def arrays(window):
 @pytest.mark.parametrize("slopes", [(0.1, 0.01), (0.0, 1.0)], ids=["released", "paper"])
 @pytest.mark.parametrize("window", [2, 3], ids=["even padding", "odd padding"])
 def test_attention_is_the_equations_snippet_by_snippet(window, slopes):
-    """Each snippet alone and without padding, in loops; all together and padded in the kernel."""
+    """The loops compute each snippet alone and without padding, the kernel all snippets together and padded."""
     (embeddings, *parameters, edge), (state, kernels, bias) = arrays(window)
     narrow = lambda x: jnp.asarray(x, jnp.float32)
 
@@ -149,7 +149,7 @@ def test_the_mixture_counts_both_ways_to_a_target(released):
 
 
 def test_the_mixture_over_all_words_sums_to_one():
-    """Marginalised, not picked: a word in the vocabulary and in the source has both parts."""
+    """A word that is in the vocabulary and in the source gets both parts of the mixture."""
     random = np.random.default_rng(1)
     V = 7
     ids = jnp.asarray(random.integers(0, V, (B, S)), jnp.int32)
@@ -171,7 +171,7 @@ def test_the_mixture_over_all_words_sums_to_one():
 @pytest.mark.parametrize("released", [False, True], ids=["paper", "released"])
 @pytest.mark.parametrize("probability", [0.0, 1.0], ids=["generate", "copy"])
 def test_certainty_has_a_finite_gradient(probability, released):
-    """lambda of exactly 0 or 1, as a saturated sigmoid gives; a target that stands nowhere; an unknown one."""
+    """lambda is exactly 0 or 1, as from a saturated sigmoid. One target is not in the source and one is unknown."""
     copyable = jnp.zeros((1, 3, 2), bool).at[0, 1:, 0].set(True)
     inputs = (jnp.full((1, 3), probability), jnp.full((1, 3, 2), 0.5), jnp.array([[-1.0, -2.0, -jnp.inf]]))
     call = jax.jit(lambda p, w, v: copy_mixture_log_probability(p, w, copyable, v, released=released))

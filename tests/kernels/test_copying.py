@@ -46,7 +46,7 @@ def test_ids_of_known_words_keep_all_the_mass():
 
 
 def pointer64(vocabulary, weights, ids, generate, mask):
-    """P(w), word by word of the extended vocabulary, by a sum over the positions that hold it."""
+    """P(w) for each word of the extended vocabulary, by a sum over the positions that hold it."""
     expected = np.zeros((B, T, V + EXTRA))
     for b, t, w in np.ndindex(B, T, V + EXTRA):
         copied = sum(weights[b, t, s] for s in range(S) if mask[b, s] and ids[b, s] == w)
@@ -66,7 +66,7 @@ def test_pointer_generator_is_the_equation():
     got = pointer_generator(floats[0], floats[1], jnp.int32(ids), floats[2], extra=EXTRA, mask=MASK)
     np.testing.assert_allclose(got, expected, atol=1e-6)
     np.testing.assert_allclose(np.sum(got, -1), 1, atol=1e-6)
-    # The mixture's logarithm of one target a step is the same, without the [B T V] array.
+    # The mixture's log-probability of one target for each step is the same, without the [B T V] array.
     for target in (2, V + 1):
         log_vocabulary = np.log(vocabulary[..., target]) if target < V else np.full((B, T), -np.inf)
         copyable = np.broadcast_to(((ids == target) & mask)[:, None], (B, T, S))
@@ -133,7 +133,10 @@ def test_the_coverage_of_a_scan_is_the_sum_of_the_earlier_weights():
 
 
 def test_a_negative_coverage_weight_keeps_from_attending_twice():
-    """The same query at every step: without coverage the same key each time, with it each key once."""
+    """The query is the same at every step.
+
+    Without coverage it selects the same key each time, with it each key once.
+    """
     query = jnp.ones((1, 3, 1))
     keys = jnp.array([[[0.3], [0.2], [0.1]]])
     one = jnp.ones((1, 1))

@@ -57,7 +57,7 @@ def test_layer_norm_gradients_are_pytorchs_and_finite_differences(normal, torch)
 
 @pytest.mark.slow
 def test_layer_norm_has_a_second_derivative(normal):
-    """Loss landscapes ask for Hessian-vector products: forward over reverse."""
+    """Loss landscapes need Hessian-vector products (forward over reverse)."""
     x, scale, bias, direction = normal(3, 11), normal(11), normal(11), normal(3, 11)
     gradient = jax.grad(lambda x: jnp.sum(layer_norm(x, scale, bias) ** 3))
     _, along = jax.jvp(gradient, (x,), (direction,))
@@ -173,7 +173,7 @@ def test_few_logits_are_kept_and_not_computed_again(normal):
 
 
 def test_the_gradient_of_a_narrowing_kernel_is_computed_transposed_on_a_cpu_alone(normal):
-    """The faster of two equal products there; the test of products checks the values."""
+    """It is the faster of two equal products on a CPU. The test of products checks the values."""
 
     def barriers(inputs, outputs, platform):
         gradient = jax.jit(jax.grad(lambda kernel, x: project(x, kernel).sum()))

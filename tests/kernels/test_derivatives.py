@@ -1,4 +1,4 @@
-"""A hand-written gradient with forward mode: every mode and order gives the derivatives of the plain function."""
+"""A hand-written gradient that supports forward mode: every mode and order equals that of the plain function."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ def plain(x, count, factor):
 
 
 def by_hand(calls):
-    """`plain` with its gradient by hand, which notes that it was used."""
+    """`plain` with a hand-written gradient that records its use."""
     fast = jax.custom_vjp(plain)
 
     def backward(residuals, cotangent):
@@ -64,12 +64,12 @@ def test_a_bfloat16_product_has_forward_mode():
     np.testing.assert_array_equal(tangent, 2 * result)
     loss = lambda a: jnp.sum(einsum("ij,kj->ik", a, a) ** 2)
     _, product = jax.jvp(jax.grad(loss), (a,), (a,))
-    np.testing.assert_allclose(product, 3 * jax.grad(loss)(a), rtol=2**-6)  # the loss is of degree 4
+    np.testing.assert_allclose(product, 3 * jax.grad(loss)(a), rtol=2**-6)  # the loss has degree 4
 
 
 @pytest.mark.slow
 def test_layer_norm_has_derivatives_of_every_mode():
-    """Against the formula, differentiated by JAX."""
+    """Compared with the formula, differentiated by JAX."""
     with jax.enable_x64(True):
         random = np.random.default_rng(0)
         x, scale, bias, *moves = (random.standard_normal(shape) for shape in [(3, 5), (5,), (5,)] * 2)

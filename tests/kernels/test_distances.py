@@ -1,4 +1,4 @@
-"""Laying terms by distance out for a block, and summing them up again, against NumPy's indexing."""
+"""Layout of terms by distance for a block, and its transpose, the sum by distance, against NumPy's indexing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from attention_research.kernels.attention.distances import dense, gathered, skewed, spread, unskewed
 from tests.tiers import fast_are
 
-#: rows, k, keys: no distance clipped, all clipped, a band that is wider than the keys, one row.
+#: rows, k, keys: no distance clipped, all clipped, a band wider than the keys, one row.
 SHAPES = [(5, 0, 29), (5, 1, 29), (11, 2, 47), (11, 7, 29), (11, 7, 23), (1, 3, 29), (7, 40, 13)]
-#: Distances of the first key from the first row: the band before, across, within and after the keys.
+#: Distance of the first key from the first row, so that the band lies before, across, within or after the keys.
 FIRSTS = (-60, -30, -13, -5, -1, 0, 1, 4, 9, 33)
 
 

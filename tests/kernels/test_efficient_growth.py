@@ -1,6 +1,6 @@
-"""Mechanisms cheaper than quadratic: operations and the largest array, gradients included, doubled with the length.
+"""Sub-quadratic mechanisms: operations and the largest array, gradients included, at most double with the length.
 
-Counted in the program before it is compiled, so that no clock and no machine matters.
+They are counted in the program before it is compiled, so that the result does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.catalogue.efficient import PATTERNS
 from tests.tiers import fast_are
 
 SHORT, LONG = 1009, 2017
-#: The stride of a convolution is its kernel's: fewer cells, but always S / W of them.
+#: A convolution's stride equals its kernel width: a larger one gives fewer cells, but always S / W of them.
 LINEAR = [one for one in PATTERNS if one.name != "linformer_convolution"]
 
 
@@ -34,7 +34,7 @@ def program(mechanism, length):
 
 
 def largest(jaxpr) -> int:
-    """The elements of the largest array that a program makes, loops and calls included."""
+    """The number of elements of the largest array in a program, including loops and calls."""
     sizes = [int(np.prod(v.aval.shape)) for equation in jaxpr.eqns for v in equation.outvars]
     inner = [largest(one) for equation in jaxpr.eqns for one in jaxprs_in_params(equation.params)]
     return max([0, *sizes, *inner])

@@ -15,7 +15,7 @@ G, S, E = 3, 11, 4
 
 
 def loops(logits: np.ndarray, capacity: int):
-    """(dispatch, combine, balance, dropped), a token at a time, as section 2 of the paper says."""
+    """(dispatch, combine, balance, dropped), one token at a time, as in section 2 of the paper."""
     dispatch, combine = np.zeros((2, G, S, E, capacity))
     balance, dropped = np.zeros((2, G))
     for g in range(G):
@@ -62,7 +62,7 @@ def test_no_capacity_is_an_error():
 
 @pytest.mark.parametrize("route", [switch_routing, top_2_routing])
 def test_padding_takes_no_place_and_is_not_counted(route):
-    """Rows with padding in front, between and behind route their real tokens as these alone."""
+    """Rows with padding in front, between and behind route their real tokens like those tokens alone."""
     logits = np.random.default_rng(0).standard_normal((1, 6, 3)).astype(np.float32)
     at = np.array([1, 2, 4, 5, 6, 8])
     padded, real = np.full((1, 10, 3), 7.0, np.float32), np.zeros((1, 10), bool)

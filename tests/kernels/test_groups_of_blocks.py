@@ -1,4 +1,4 @@
-"""Blocks that are computed in groups, one group after the other, give what all of them at once give."""
+"""Blocks computed in groups, one group after the other, give the same results as all blocks at once."""
 
 import jax
 import jax.numpy as jnp

@@ -18,7 +18,7 @@ MASK = jnp.asarray(np.random.default_rng(4).random((B, T, S)) < 0.7).at[0, 1].se
 @pytest.mark.parametrize("straight_through", [True, False], ids=["straight_through", "soft"])
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
 def test_weights_are_torchs_with_its_gradients(straight_through, temperature, normal, monkeypatch, torch):
-    """torch.nn.functional.gumbel_softmax given the same noise, row by row over the visible keys."""
+    """torch.nn.functional.gumbel_softmax with the same noise, row by row over the visible keys."""
     scores, cotangent, key = normal(B, T, S), normal(B, T, S), jax.random.key(2)
     noise = np.asarray(jax.random.gumbel(key, (B, T, S), jnp.float32))
     call = lambda x: sample(key, x, MASK, temperature=jnp.float32(temperature), straight_through=straight_through)

@@ -1,4 +1,4 @@
-"""Hard attention: Xu et al. 2015, section 4.1; its argmax, and semi-sampling."""
+"""Hard attention: Xu et al. 2015, section 4.1; its argmax and semi-sampling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MASK = jnp.asarray(np.random.default_rng(4).random((B, T, S)) < 0.6).at[0, 2].se
 
 @pytest.mark.parametrize("sampled", [True, False], ids=["sampled", "argmax"])
 def test_log_probabilities_and_contexts(sampled, normal):
-    """One-hot weights at a visible key, its value, and the logarithm of softmax(scores) there; 0 for an empty row."""
+    """One-hot weights at a visible key, the key's value, and log softmax(scores) at the key. An empty row gives 0."""
     scores, values = 3 * normal(B, T, S), normal(B, S, DV)
     probabilities = softmax64(np.asarray(scores, np.float64), np.asarray(MASK))
     for seed in range(5):

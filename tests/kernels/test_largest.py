@@ -1,4 +1,4 @@
-"""`largest`: value and gradient are PyTorch's, and no caller compares values with their maximum in a gradient."""
+"""`largest` has PyTorch's value and gradient, and no caller compares values with their maximum in a gradient."""
 
 import re
 
@@ -16,7 +16,7 @@ from tests.kernels.laws import compared_maxima
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_value_and_gradient_are_those_of_pytorch(torch, axis):
     random = np.random.default_rng(0)
-    x = random.integers(-2, 3, (4, 5, 6)).astype(np.float32)  # full of equal values: the first of them counts
+    x = random.integers(-2, 3, (4, 5, 6)).astype(np.float32)  # many ties: the first maximum counts
     theirs = torch.tensor(x, requires_grad=True)
     value, place = theirs.max(dim=axis)
     weights = random.standard_normal(value.shape).astype(np.float32)
@@ -49,7 +49,7 @@ def test_experts_do_not_compare():
 
 
 def test_modules_take_maxima_by_it(root):
-    """The catalogue's kernels are looked at one by one in laws.py; what stands on them has no maximum of its own."""
+    """laws.py checks each kernel of the catalogue. The modules that use them must not compute maxima differently."""
     words = re.compile(r"jnp\.(a?max|a?min|nanmax|nanmin)\(|nnx\.max_pool")
     files = [
         path for floor in ("layers", "models", "tasks") for path in (root / "attention_research" / floor).rglob("*.py")

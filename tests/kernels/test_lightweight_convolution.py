@@ -78,7 +78,7 @@ def test_a_constant_dynamic_kernel_is_the_lightweight_one(normal):
 
 
 def test_steps_pass_padding_as_zeros(normal):
-    """Decoding after left padding: the state of zeros is the same as padding."""
+    """Decoding after left padding: padding leaves the state at zero."""
     x, kernel, weight = normal(B, T, D), normal(3, 5), normal(3, 5, D)
     real = jnp.asarray(np.arange(T) >= np.array([[2], [4]]))
     for step, whole, parameter in (

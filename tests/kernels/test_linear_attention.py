@@ -1,4 +1,4 @@
-"""Linear attention and the Performer: the equations, the estimate, chunks and the recurrent form."""
+"""Linear attention and the Performer: the equations, the softmax estimate, chunks and the recurrent form."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_blocks_of_features_are_orthogonal_and_their_lengths_as_asked():
 def test_every_row_is_a_standard_normal_vector():
     each = jax.jit(jax.vmap(lambda key: orthogonal_features(key, 7, 5)))
     draws = np.asarray(each(jax.random.split(jax.random.key(1), 3000)))
-    error = 1 / np.sqrt(len(draws))  # of a mean; every row and component by itself, signs included
+    error = 1 / np.sqrt(len(draws))  # standard error of a mean; each row and component, signs included
     assert np.abs(draws.mean(0)).max() < 5 * error
     assert np.abs(np.einsum("smi,smj->mij", draws, draws) / len(draws) - np.eye(5)).max() < 5 * np.sqrt(2) * error
 
@@ -175,7 +175,7 @@ def test_with_many_features_the_performer_is_softmax_attention(normal):
 
 @pytest.mark.slow
 def test_memory_is_linear_in_the_length():
-    """The temporary memory of a causal value and gradient, twice the length: about twice, far from T^2 floats."""
+    """The temporary memory of a causal value and gradient doubles with the length, far below T^2 floats."""
 
     def measured(length):
         shapes = [jax.ShapeDtypeStruct((1, length, 1, 8), jnp.float32)] * 3

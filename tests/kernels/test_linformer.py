@@ -25,7 +25,7 @@ MASK = jnp.asarray(np.arange(S) < np.array([[9], [0]]))
 
 
 def linformer64(query, key, value, e, f, mask):
-    """softmax(Q (E K)^T / sqrt(H)) (F V), head by head, keys and values of padding zero."""
+    """softmax(Q (E K)^T / sqrt(H)) (F V), head by head, with keys and values of padding set to zero."""
     query, key, value, e, f = (np.asarray(x, np.float64) for x in (query, key, value, e, f))
     out = np.zeros((B, T, N, HV))
     for b, n in np.ndindex(B, N):

@@ -21,7 +21,7 @@ KINDS = {"local_m": False, "local_p": True}
 
 
 def local64(scores, centers, half_width, gaussian, mask):
-    """Equation 10 with plain numbers: a window, its softmax, its Gaussian."""
+    """Equation 10 in scalar arithmetic: a window, its softmax, its Gaussian."""
     weights, (scores, centers, mask) = np.zeros((B, T, S)), map(np.asarray, (scores, centers, mask))
     for b, t in np.ndindex(B, T):
         p = float(centers[b, t])
@@ -83,7 +83,7 @@ def test_centers_are_the_equation(normal):
 
 @pytest.mark.parametrize("half_width", fast_are(["2"], [0, 2, 20]))
 def test_windows_give_the_weights_and_contexts_of_the_whole_sequence(half_width, normal):
-    """Scores of the windows alone: the same weights in the same places, the same contexts, the same gradients."""
+    """Scores of the windows alone give the same weights at the same positions, the same contexts and gradients."""
     query, keys, values = normal(B, T, D), normal(B, S, D), normal(B, S, 3)
     real = jnp.asarray(np.arange(S) < np.array([[13], [6]]))
     gaussian = half_width > 0

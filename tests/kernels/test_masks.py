@@ -1,4 +1,4 @@
-"""Masks: what each allows, pair by pair."""
+"""Masks: the pairs that each one allows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T, S = 5, 7
 
 
 def pairs(rule) -> np.ndarray:
-    """[T S] of rule(i, j)."""
+    """[T S] array of rule(i, j)."""
     return np.array([[rule(i, j) for j in range(S)] for i in range(T)])
 
 

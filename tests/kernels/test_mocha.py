@@ -1,4 +1,4 @@
-"""Monotonic chunkwise attention: Chiu & Raffel 2018, section 2.3, as the explicit sum."""
+"""Monotonic chunkwise attention: Chiu & Raffel 2018, section 2.3, against the explicit sum."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def alignments(seed=0):
 
 
 def explicit64(alignment, scores, w, mask=None):
-    """sum over where the process stops, k, of alpha_k times the softmax of the w real scores that end at k."""
+    """The sum over all stopping positions k of alpha_k times the softmax of the w real scores that end at k."""
     alignment, scores = np.asarray(alignment, np.float64), np.asarray(scores, np.float64)
     beta = np.zeros((B, S))
     for b, k in np.ndindex(B, S):
@@ -59,7 +59,7 @@ def test_a_hard_alignment_gives_the_softmax_of_one_chunk(normal):
 
 
 def test_large_energies_neither_overflow_nor_vanish(normal):
-    """Scores of 1e4 beside -1e4: a shift by the row's maximum leaves 0 / 0 in the low chunks."""
+    """Scores of 1e4 beside -1e4. A shift by the row's maximum would give 0 / 0 in the low chunks."""
     alignment = alignments()
     scores = normal(B, S) + jnp.where(jnp.arange(S) < 6, 1e4, -1e4)
     got, pull = jax.vjp(lambda *x: weigh(*x, chunk_size=3), alignment, scores)

@@ -1,4 +1,4 @@
-"""Monotonic alignment: Raffel et al. 2017, against the sum over all paths, the released code, and a real process."""
+"""Monotonic alignment, Raffel et al. 2017: against the sum over all paths, the released code, and simulation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ align = jax.jit(monotonic_alignment, static_argnames="mode")
 
 
 def paths64(p, previous):
-    """alpha_j = p_j sum_k previous_k prod_{k <= l < j} (1 - p_l): equation 9, each path by itself."""
+    """alpha_j = p_j sum_k previous_k prod_{k <= l < j} (1 - p_l): equation 9, each path separately."""
     p, previous = np.asarray(p, np.float64), np.asarray(previous, np.float64)
     alpha = np.zeros_like(p)
     for b, j in np.ndindex(*p.shape):
@@ -34,7 +34,7 @@ def start(length=S, batch=B):
 
 @pytest.mark.parametrize("mode", ["recursive", "parallel"])
 def test_alignment_is_the_sum_over_paths(mode):
-    """From one-hot at 0 through four outputs, each row from the row before; rows lose mass and never gain any."""
+    """Four outputs from a one-hot start at 0, each row computed from the previous one. Rows only lose mass."""
     previous = start()
     for output in range(4):
         p = 0.6 * uniform(B, S, seed=output)
@@ -46,7 +46,7 @@ def test_alignment_is_the_sum_over_paths(mode):
 
 
 def test_the_process_itself_has_these_probabilities():
-    """Bernoulli draws, left to right from the previous position: the positions of the third output, counted."""
+    """Simulates Bernoulli draws from left to right from the previous position, and counts the third positions."""
     random, runs = np.random.default_rng(7), 40_000
     p = np.asarray(uniform(3, 1, 5, seed=3), np.float64) * 0.8
     position = np.zeros(runs, int)
@@ -68,7 +68,7 @@ def test_parallel_is_recursive_where_it_is_short():
 
 
 def test_parallel_drifts_where_it_is_long_and_recursive_does_not():
-    """cumprod(1 - p) falls below 1e-10 before the second half begins, where all of the mass is."""
+    """cumprod(1 - p) falls below 1e-10 before the second half begins, where all the mass is."""
     p, previous = jnp.full((1, 101), 0.4), jnp.zeros((1, 101)).at[:, 60].set(1)
     want = paths64(p, previous)
     np.testing.assert_allclose(align(p, previous), want, atol=1e-6)
@@ -77,7 +77,7 @@ def test_parallel_drifts_where_it_is_long_and_recursive_does_not():
 
 
 def test_parallel_is_the_released_code(torch):
-    """craffel/mad: safe_cumprod in log space, 1e-10; here with PyTorch, values and gradients, p near 0 and 1 too."""
+    """craffel/mad: safe_cumprod in log space with 1e-10, in PyTorch; values and gradients, also for p near 0 and 1."""
     p = jnp.concatenate([uniform(B, S), uniform(B, 5) * 1e-4, 1 - uniform(B, 5) * 1e-4, uniform(B, S, seed=5)], axis=1)
     previous = jnp.asarray(np.random.default_rng(1).dirichlet(np.ones(p.shape[1]), B), jnp.float32)
     got, pull = jax.vjp(lambda *x: align(*x, mode="parallel"), p, previous)
@@ -107,12 +107,12 @@ def test_hard_takes_the_first_position_from_the_previous_one_on():
     want[0, 3] = want[2, 4] = 1  # 1/2 is not above the threshold
     got = align(p, previous, mode="hard")
     np.testing.assert_array_equal(got, want)
-    np.testing.assert_array_equal(align(p, got, mode="hard"), want)  # it may stay where it is
-    np.testing.assert_array_equal(align(jnp.ones_like(p), got, mode="hard")[1], np.zeros(8))  # for good
+    np.testing.assert_array_equal(align(p, got, mode="hard"), want)  # it may stay at the same position
+    np.testing.assert_array_equal(align(jnp.ones_like(p), got, mode="hard")[1], np.zeros(8))  # ended for good
 
 
 def test_the_online_decoder_chooses_as_the_hard_mode_and_reads_no_more_than_it_must():
-    """Every call of the energy is counted by a callback: from the previous position to the one that is chosen."""
+    """A callback counts every call of the energy: from the previous position to the chosen one."""
     length, outputs = 17, 9
     energies = jnp.asarray(np.random.default_rng(3).normal(-0.8, 1, (outputs, length)), jnp.float32)
     called = []
@@ -137,7 +137,7 @@ def test_the_online_decoder_chooses_as_the_hard_mode_and_reads_no_more_than_it_m
         alignment = align(jax.nn.sigmoid(row)[None], alignment, mode="hard")
         np.testing.assert_array_equal(alignment[0], jax.nn.one_hot(position, length))
         total += int(count)
-    assert int(position) == length and total <= length + outputs  # linear in both, where the dense mode has a product
+    assert int(position) == length and total <= length + outputs  # linear in both; the dense mode needs their product
 
 
 def test_the_online_decoder_counts_each_example_by_itself():
@@ -156,7 +156,7 @@ def test_an_energy_that_is_no_scalar_is_refused():
 
 
 def test_energies_are_torchs_weight_normalised_layer(normal, torch):
-    """g v / ||v|| is torch's weight_norm of a linear layer without bias."""
+    """g v / ||v|| is PyTorch's weight_norm of a linear layer without bias."""
     query, keys, w, u, b, v = normal(2, 3, 5), normal(2, 7, 11), normal(13, 5), normal(13, 11), normal(13), normal(13)
     gain, offset = jnp.float32(0.4), jnp.float32(-1.5)
     got = jax.jit(monotonic_energy)(query, keys, w, u, b, v, gain, offset)

@@ -1,4 +1,4 @@
-"""The Pallas kernels, interpreted on the CPU: the equation, every gradient, the laws, and that they lower for a GPU."""
+"""The Pallas kernels, interpreted on the CPU: the equation, every gradient, the laws, and lowering for a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kernels.conftest import attention64
 from tests.tiers import fast_are
 
 B, T, S, N, K, H, HV = 2, 23, 19, 6, 3, 5, 7
-#: Several blocks each way, the last ones ragged.
+#: Several blocks along each axis, with ragged last ones.
 BLOCKS = pallas.Blocks(query=8, key=4, own=8, step=4)
 
 
@@ -61,7 +61,7 @@ CASES = {
 
 @functools.cache
 def compiled(options, blocks):
-    """(floats, the other arrays, weight) -> ((loss, output), gradients); blocks None: of the reference."""
+    """(floats, the other arrays, weight) -> ((loss, output), gradients). If `blocks` is None, of the reference."""
 
     def loss(floats, arrays, weight):
         arguments = arrays._replace(**floats)
@@ -142,7 +142,7 @@ def test_float64_is_float64():
 
 @pytest.mark.slow
 def test_an_empty_row_is_zero_with_zero_gradients():
-    """Row 4 of the first element sees nothing: by a mask, by a bias of -inf, by the length of the keys."""
+    """Row 4 of the first element sees no key: because of a mask, a bias of -inf, or the key length."""
     query, key, value, weight = inputs()
     only = jnp.zeros_like(weight).at[0, 4].set(weight[0, 4])
     cases = {
@@ -222,7 +222,7 @@ def test_bfloat16_is_within_twice_the_error_of_the_bfloat16_reference():
 
 
 def test_blocks_outside_the_band_the_lengths_and_the_segments_are_not_visited():
-    """What each block of 8 queries visits, in blocks of 4 keys, and each block of 8 keys, in blocks of 4 queries."""
+    """The blocks of 4 keys that a block of 8 queries visits, and the blocks of 4 queries for a block of 8 keys."""
     query, key, value, _ = inputs()
     settings = (None, None, None, True, None, jnp.array([10, 19]), (3, 0))
     arrays, options = prepare(query, key, value, *settings)
@@ -236,7 +236,7 @@ def test_blocks_outside_the_band_the_lengths_and_the_segments_are_not_visited():
 
 
 def test_flops_are_counted_by_the_pairs_that_the_band_leaves():
-    """Two products forward; with the gradient, which computes the scores again in each of its kernels, seven more."""
+    """Two products in the forward pass. The gradient adds seven, since each of its kernels recomputes the scores."""
     *given, _ = inputs()
 
     def attend(*given):
@@ -250,7 +250,7 @@ def test_flops_are_counted_by_the_pairs_that_the_band_leaves():
 
 @pytest.mark.parametrize("dtype", fast_are(["bfloat16"], {"bfloat16": jnp.bfloat16, "float32": jnp.float32}))
 def test_forward_and_gradients_lower_to_triton(dtype):
-    """The program for CUDA holds the four kernels; what they compute there needs a GPU to be seen."""
+    """The program for CUDA holds the four kernels. Their results can only be tested on a GPU."""
 
     def loss(query, key, value, bias, mask, lengths):
         arrays, options = prepare(query, key, value, bias, mask, None, True, lengths, None, (300, 0))
@@ -260,7 +260,7 @@ def test_forward_and_gradients_lower_to_triton(dtype):
     given = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes]
     given.append(jax.ShapeDtypeStruct((1, 4, 521, 1), jnp.float32))
     given += [jax.ShapeDtypeStruct((2, 1, 1, 509), jnp.bool_), jax.ShapeDtypeStruct((2,), jnp.int32)]
-    card = jax.sharding.AbstractDevice("NVIDIA H100 80GB HBM3", 132, "gpu")  # newer JAX asks which
+    card = jax.sharding.AbstractDevice("NVIDIA H100 80GB HBM3", 132, "gpu")  # newer versions of JAX need the card
     mesh = jax.sharding.AbstractMesh((1,), ("data",), (jax.sharding.AxisType.Auto,), abstract_device=card)
     with jax.sharding.use_abstract_mesh(mesh):
         lowered = jax.jit(jax.grad(loss, (0, 1, 2, 3))).trace(*given).lower(lowering_platforms=("cuda",))
@@ -288,7 +288,7 @@ def test_what_the_kernels_cannot_honour_is_refused(unchecked):
 
 
 def chosen_on(platform: str, dtype=jnp.bfloat16, length: int = 64, width: int = 64, **arguments):
-    """(implementation, reason) that None gives there; nothing runs."""
+    """(implementation, reason) that None selects on this platform. Nothing runs."""
     query, key = jnp.zeros((1, length, 4, width), dtype), jnp.zeros((1, 64, 2, width), dtype)
     return explain_implementation(query, key, key, platform=platform, **arguments)
 
@@ -328,7 +328,7 @@ def test_on_a_tpu_splash_is_chosen_where_it_can():
 
 @pytest.mark.parametrize("name", fast_are(["pallas"], ["pallas", "splash"]))
 def test_inside_shard_map_the_kernels_run_without_its_account_of_axes_or_are_refused(name):
-    """On a mesh of one device: the output is the reference's, and the default check_vma=True says what is wrong."""
+    """On a mesh of one device the output equals the reference. The default check_vma=True gives a clear error."""
     query, key, value, _ = inputs()
     mesh = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     split = jax.sharding.PartitionSpec("data")

@@ -1,4 +1,4 @@
-"""The platform that a program is lowered for chooses its implementation; the home platform pays nothing for it."""
+"""Each program uses the implementation of the platform that it is lowered for, without cost on the home platform."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.tiers import fast_are
 B, T, N, H = 2, 19, 4, 32
 SHAPES = [jax.ShapeDtypeStruct((B, T, N, H), jnp.float32)] * 3 + [jax.ShapeDtypeStruct((B,), jnp.int32)]
 CALLS = {"triton": "__gpu$xla.gpu.triton", "mosaic": "@tpu_custom_call"}
-#: From JAX 0.11 on Triton kernels are lowered where the GPU is known: it is there, or an abstract mesh names it.
+#: From JAX 0.11 on, lowering Triton kernels needs a known GPU: a real one, or one that an abstract mesh names.
 ANONYMOUS = jax.__version_info__ < (0, 11)
 needs_anonymous = pytest.mark.skipif(not ANONYMOUS, reason="this JAX lowers Triton kernels for a named GPU only")
 UNSTABLE = [export.DisabledSafetyCheck.custom_call(CALLS["triton"])]
@@ -42,7 +42,7 @@ def loss(attend, *arrays):
 
 
 def layers(attend, query, *others):
-    """Three layers, scanned and recomputed in the gradient."""
+    """Three layers in a scan, recomputed in the gradient."""
     body = jax.checkpoint(lambda x, _: (attend(x, *others), None))
     return jnp.sum(jnp.sin(jax.lax.scan(body, query, None, length=3)[0]))
 
@@ -53,7 +53,7 @@ def mapped(attend, query, *others):
 
 
 def split(attend, *arrays, check_vma=False):
-    """On a mesh of one device; the gradient sums over it."""
+    """On a mesh of one device. The gradient sums over the mesh."""
     mesh = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     along, whole = jax.sharding.PartitionSpec("data"), jax.sharding.PartitionSpec()
     total = lambda *local: jax.lax.psum(loss(attend, *local), "data")
@@ -71,9 +71,9 @@ FORMS = {
     "shard_map": lambda attend: functools.partial(split, attend),
     "shard_map_vma": lambda attend: functools.partial(split, attend, check_vma=True),
 }
-#: Form -> kernels in the program: a gradient runs the forward kernel twice, and one kernel by queries and one by keys.
+#: Form -> kernels in the program. A gradient runs the forward kernel twice, one kernel by queries and one by keys.
 KERNELS = {"forward": 1, "gradient": 4, "scan_remat": 4, "vmap": 4, "shard_map": 4}
-#: What moves or names values and computes nothing.
+#: Operations that move or name values without computing.
 PLUMBING = {"parameter", "constant", "broadcast", "bitcast", "tuple", "get-tuple-element"}
 
 
@@ -184,7 +184,7 @@ def test_an_implementation_that_was_asked_for_is_compiled_or_refused_where_the_p
 
 
 def test_relative_attention_is_laid_out_by_platform():
-    """In blocks on a CPU, where time counts; dense on an accelerator with the memory for it."""
+    """In blocks on a CPU, to save time; dense on an accelerator, which has the memory for it."""
     x, table = jax.ShapeDtypeStruct((1, 1031, 2, 8), jnp.float32), jax.ShapeDtypeStruct((7, 8), jnp.float32)
     program = jax.jit(relative_attention).trace(x, x, x, table)
     assert "1031x1031" not in program.lower(lowering_platforms=("cpu",)).as_text()
@@ -204,7 +204,7 @@ def test_explanations_are_by_platform(unchecked):
 
 @needs_anonymous
 def test_without_a_ragged_edge_the_kernels_lower_too():
-    """Widths and lengths that are whole tiles: nothing is masked, and every load is a plain one."""
+    """Widths and lengths are whole tiles, so that nothing is masked and every load is plain."""
     x = jax.ShapeDtypeStruct((1, 64, 2, 32), jnp.bfloat16)
 
     def total(query, key, value):

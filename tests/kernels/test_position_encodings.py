@@ -1,4 +1,4 @@
-"""Encodings of positions and the ways in which they are combined with what stands there."""
+"""Position encodings and the ways to combine them with the inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ B, T, S, N, K, H, HV, D, P = 2, 11, 13, 6, 3, 5, 7, 17, 3
 
 
 def sinusoid64(position: int, width: int, base: float) -> list[float]:
-    """Vaswani et al. 2017, section 3.5, number by number."""
+    """Vaswani et al. 2017, section 3.5, in scalar arithmetic."""
     pairs = [(position / base ** (2 * i / width)) for i in range((width + 1) // 2)]
     return [f(angle) for angle in pairs for f in (np.sin, np.cos)][:width]
 
@@ -83,7 +83,8 @@ def test_without_positions_only_causal_attention_knows_the_order(normal):
     np.testing.assert_allclose(attend(no_positions(x[:, order])), attend(no_positions(x))[:, order], atol=1e-6)
     moved = attend(add_positions(x[:, order], table)) - attend(add_positions(x, table))[:, order]
     assert np.abs(moved).max() > 0.1
-    # Equal scores, a mark at the first token: causal attention computes 1 / (i + 1), and so the position.
+    # Scores are equal and the first token is marked. Causal attention then computes 1 / (i + 1), which tells the
+    # position.
     marked = jnp.zeros((1, T, 1, 1)).at[0, 0].set(1.0)
     same = jnp.ones((1, T, 1, 1))
     counted = dot_product_attention(same, same, no_positions(marked[..., 0])[..., None], is_causal=True)

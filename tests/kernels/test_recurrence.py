@@ -1,4 +1,4 @@
-"""A recurrence is `lax.scan`: values, and every gradient but for the order of its sums; its products come last."""
+"""`recurrence` equals `lax.scan` in values and gradients, up to the order of sums, with fewer products in its loops."""
 
 import collections
 
@@ -28,7 +28,7 @@ def lstm(weights, carry, x):
 
 
 def decoder(weights, carry, x):
-    """Bahdanau's, with all that a body may do: attention to closed-over keys and values, random keys, a counter."""
+    """Bahdanau's decoder with all that a body may use: attention to closed-over arrays, random keys, a counter."""
     query = jnp.einsum("BTD,AD->BTA", carry["hidden"][:, None], weights["query"])
     scores = projected_additive_scores(query, weights["keys"], weights["v"])
     context, aligned = attend(scores, weights["values"])
@@ -58,7 +58,7 @@ def given(body, dtype=jnp.float32):
 
 
 def loss(scan, body, reverse):
-    """Every output weighs differently; the floating point leaves of carry and xs come as arguments of their own."""
+    """A loss in which every output has a different weight. The floating-point leaves of carry and xs are arguments."""
 
     def of(weights, hidden, x, carry, xs):
         last, ys = scan(
@@ -119,7 +119,7 @@ def test_second_derivatives_and_forward_mode_are_those_of_lax_scan(body):
 
 
 def products(jaxpr, inside=False):
-    """{whether inside a loop: how many matrix products}."""
+    """{whether inside a loop: number of matrix products}."""
     found = collections.Counter()
     for equation in jaxpr.eqns:
         found[inside] += equation.primitive.name == "dot_general"
@@ -129,7 +129,10 @@ def products(jaxpr, inside=False):
 
 
 def test_the_loops_hold_only_the_products_that_depend_on_one_another():
-    """An LSTM: two forward and the state's backward; afterwards one for each weight and one for the input."""
+    """An LSTM's loops have two products forward and one for the state backward.
+
+    The others follow: one for each weight and one for the input.
+    """
     weights, carry, xs = given(lstm)
     count = lambda scan: products(
         jax.make_jaxpr(jax.grad(loss(scan, lstm, False), (0, 1, 2), has_aux=True))(

@@ -24,7 +24,7 @@ def sigma(x):
 
 
 def equation(cell, x, h, c, W, U, b, b_new):
-    """The next state(s) of one example: each gate by its own matrix, as the papers print them."""
+    """The next state(s) of one example, with a separate matrix for each gate, as printed in the papers."""
     W, U, b = (np.split(a, CELLS[cell][1], axis=-1) for a in (W, U, b))
     if cell is vanilla_cell:
         return (np.tanh(x @ W[0] + h @ U[0] + b[0]),)
@@ -76,7 +76,7 @@ def test_computes_in_the_inputs_dtype(cell, normal):
 
 
 def test_the_reset_gate_before_and_after_the_product_differ_only_there(normal):
-    """With r = 1 and the keeping gate turned round, Bahdanau's unit is PyTorch's."""
+    """With r = 1 and the update gate inverted, Bahdanau's unit equals PyTorch's."""
     x, hidden, W, U, b = normal(B, I), normal(B, D), normal(I, 3 * D), normal(D, 3 * D), normal(3 * D)
     W, U, b = W.at[:, :D].set(0), U.at[:, :D].set(0), b.at[:D].set(30.0)  # r = 1
     turned = jnp.repeat(jnp.array([1.0, -1.0, 1.0]), D)

@@ -23,7 +23,7 @@ def arrays(normal):
 
 
 def seen64(buckets, mask, chunk_size, before):
-    """Whether key j lies in the chunks that query i sees [R T T], by sorting a list; `buckets` [T R] of one head."""
+    """Whether key j is in a chunk that query i sees [R T T], by sorting a list. `buckets` is [T R] for one head."""
     length, rounds = buckets.shape
     seen = np.zeros((rounds, length, length), bool)
     for r in range(rounds):
@@ -35,7 +35,10 @@ def seen64(buckets, mask, chunk_size, before):
 
 
 def lsh64(query, value, buckets, mask, chunk_size, before=1, is_causal=False, count_repeats=False, scale=H**-0.5):
-    """Appendix A: every key that some round shows, once (or as often as rounds show it), or the query's own value."""
+    """Appendix A: every key seen in some round counts once (or once per round).
+
+    If there is none, the query's own value.
+    """
     query, value = np.asarray(query, np.float64), np.asarray(value, np.float64)
     out = np.zeros(value.shape)
     for b, n in np.ndindex(B, N):
@@ -67,7 +70,7 @@ CASES = {
 def test_lsh_attention_is_the_equation_over_the_same_pattern(case, arrays):
     case = {"chunk_size": P, **CASES[case]}
     masked = case.pop("masked", False)
-    mask = np.where(REAL[:, ::-1], True, not masked)  # padding that begins the sequence
+    mask = np.where(REAL[:, ::-1], True, not masked)  # padding at the start of the sequence
     expected = lsh64(*arrays, mask, **case)
     case["chunks_before"] = case.pop("before", 1)
     attend = jax.jit(partial(lsh_attention, mask=jnp.asarray(mask) if masked else None, **case))
@@ -95,7 +98,7 @@ def test_one_chunk_for_all_is_attention_to_all_other_positions(arrays):
 @pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("rounds, before", [(3, 0), (1, 1)])
 def test_lsh_attention_is_hugging_faces(rounds, before, is_causal, normal, torch):
-    """The released code's form. Its first chunk sees the last chunk too, ours nothing before it: left out."""
+    """The released code's form. Its first chunk also sees the last chunk, unlike ours, so it is left out."""
     from transformers import ReformerConfig
     from transformers.models.reformer.modeling_reformer import LSHSelfAttention
 
@@ -105,7 +108,7 @@ def test_lsh_attention_is_hugging_faces(rounds, before, is_causal, normal, torch
         lsh_attn_chunk_length=P, lsh_num_chunks_before=before, lsh_num_chunks_after=0, is_decoder=is_causal,
         lsh_attention_probs_dropout_prob=0.0, hash_seed=0,
     )  # fmt: skip
-    theirs = LSHSelfAttention(config).eval().double()  # its logits of -1e5 leave float32 few digits
+    theirs = LSHSelfAttention(config).eval().double()  # its logits of -1e5 would lose digits in float32
     x = normal(B, length, N * H)
     with torch.no_grad():
         expected = theirs(torch.tensor(np.asarray(x, np.float64)), num_hashes=rounds)

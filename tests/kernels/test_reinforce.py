@@ -1,4 +1,4 @@
-"""REINFORCE for hard attention: against the exact gradient of an expectation, by enumeration of all choices."""
+"""REINFORCE for hard attention against the exact gradient of the expectation, by enumeration of all choices."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from attention_research.kernels.selection import (
 )
 from tests.kernels.conftest import softmax64
 
-T, S, DV = 2, 3, 2  # two choices among three values; the second one's scores depend on the first
+T, S, DV = 2, 3, 2  # two choices of three values; the first affects the second one's scores
 VALUES = np.array([[0.4, -1.3], [1.1, 0.2], [-0.7, 0.9]])
 SCORES = np.array([[0.3, -0.4, 0.8], [-0.2, 0.5, 0.1]])
 FEED = np.array([[0.9, -0.5, 0.3], [-0.6, 0.7, 0.2]])  # [DV S]
-SHIFT = 3.0  # costs are far from 0, as negative log-likelihoods are
+SHIFT = 3.0  # costs are far from 0, like negative log-likelihoods
 SAMPLES = 20_000
 
 
@@ -65,7 +65,7 @@ def run(attend, scores):
 
 @functools.cache
 def estimator(kind: str):
-    """Gradients of the surrogate in the scores, [samples T S], a function of keys and baseline."""
+    """Gradients of the surrogate with respect to the scores, [samples T S], as a function of keys and baseline."""
 
     def loss(scores, key, baseline):
         keys = jax.random.split(key, T)
@@ -86,7 +86,7 @@ def estimates(kind: str, baseline: float) -> np.ndarray:
 def test_the_estimate_is_unbiased(kind, baseline):
     got, want = estimates(kind, baseline), exact_gradient()
     error = got.std(axis=0) / np.sqrt(SAMPLES)
-    assert np.abs(want).max() > 10 * error.max()  # the test can tell this gradient from none, or from its negative
+    assert np.abs(want).max() > 10 * error.max()  # large enough to tell this gradient from 0 and its negative
     assert np.all(np.abs(got.mean(axis=0) - want) <= 4 * error)
 
 
@@ -102,7 +102,7 @@ def test_the_moving_average_lowers_the_variance():
 
 @pytest.mark.slow
 def test_semi_sampling_lowers_the_variance_further():
-    """Half of the minibatches give the soft gradient, which has none; the mean stays between the two gradients."""
+    """Half of the minibatches give the soft gradient, which has no variance. The mean is between the two gradients."""
 
     def loss(scores, key):
         keys = jax.random.split(key, T + 1)
@@ -146,7 +146,7 @@ def test_entropy_is_that_of_scipy(normal):
     mask = np.random.default_rng(1).random((2, 5, 7)) < 0.6
     mask[0, 1] = False
     mask[1, 0, 1:] = False
-    mask[1, 0, 0] = True  # a single key: no choice, no entropy
+    mask[1, 0, 0] = True  # a single key: the entropy is 0
     weights = softmax64(np.asarray(scores, np.float64), mask)
     want = np.where(mask.any(-1), stats.entropy(np.where(mask.any(-1, keepdims=True), weights, 1), axis=-1), 0)
     np.testing.assert_allclose(jax.jit(attention_entropy)(scores, jnp.asarray(mask)), want, atol=3e-6)

@@ -19,7 +19,7 @@ LENGTHS = {"longer_keys": (5, 11), "longer_queries": (11, 5), "one_query": (1, 7
 
 
 def shaw64(query, key, value, key_table, value_table, mask, offset=0):
-    """Shaw et al. 2018, equations 3 and 4, pair by pair in float64; (context, weights)."""
+    """Shaw et al. 2018, equations 3 and 4, pair by pair in float64: (context, weights)."""
     query, key, value, key_table = (np.asarray(x, np.float64) for x in (query, key, value, key_table))
     (B, T, N, H), (S, K, Hv) = query.shape, value.shape[1:]
     k, v = len(key_table) // 2, 0 if value_table is None else len(value_table) // 2
@@ -56,7 +56,7 @@ def test_relative_attention_is_the_equation(T, S, k, normal):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Blocks of 5 queries and strips of more than one, so that these sizes are cut."""
+    """Blocks of 5 queries and several strips, so that these sizes are divided."""
     monkeypatch.setattr(layout, "QUERY_BLOCK", 5)
     monkeypatch.setattr(layout, "MOST_STRIPS", 2)
     monkeypatch.setattr(layout, "TOGETHER", 0)
@@ -148,7 +148,7 @@ SETTINGS = {"t5": (32, 128), "narrow": (8, 20), "odd": (14, 100)}
 @pytest.mark.parametrize("bidirectional", [True, False], ids=["bidirectional", "causal"])
 @pytest.mark.parametrize("num_buckets, max_distance", SETTINGS.values(), ids=SETTINGS)
 def test_buckets_are_those_of_the_released_code(num_buckets, max_distance, bidirectional, torch):
-    """The released code's arithmetic (log in float32), in PyTorch as Hugging Face Transformers has it."""
+    """The released code's arithmetic (log in float32), in PyTorch as in Hugging Face Transformers."""
     distance = torch.arange(-600, 601)
     relative, bucket, count = distance.clone(), torch.zeros_like(distance), num_buckets
     if bidirectional:
@@ -168,7 +168,7 @@ def test_buckets_are_those_of_the_released_code(num_buckets, max_distance, bidir
 
 
 def test_buckets_of_the_paper():
-    """32 buckets, bidirectional: 8 exact a side, then logarithmic to 128, the side of later keys 16 higher."""
+    """32 buckets, bidirectional: 8 exact ones for each side, then logarithmic up to 128. Later keys are 16 higher."""
     distances = jnp.array([0, -1, -7, -8, -11, -12, -127, -128, -4000, 1, 7, 8, 4000])
     expected = [0, 1, 7, 8, 8, 9, 15, 15, 15, 17, 23, 24, 31]
     np.testing.assert_array_equal(t5_buckets(distances, bidirectional=True), expected)

@@ -1,4 +1,4 @@
-"""Reversible layers: the equations, the gradient of the plain loop, memory that does not grow with the layers."""
+"""Reversible layers: the equations, the gradient of the plain loop, memory that is constant in the number of layers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_memory_for_the_gradient_does_not_grow_with_the_layers():
         compiled = jax.jit(jax.grad(loss, (0, 1, 2))).lower(x, x, weights).compile()
         return compiled.memory_analysis().temp_size_in_bytes
 
-    assert measured(16) < measured(2) + 4 * 256 * 32 * 4  # less than one more activation for 14 more layers
+    assert measured(16) < measured(2) + 4 * 256 * 32 * 4  # 14 more layers add less than one activation
 
 
 def test_errors_name_the_axis(normal, unchecked):

@@ -1,4 +1,4 @@
-"""ring_attention: the equation on the gathered sequence, whatever the number of devices; its memory; its errors."""
+"""ring_attention: the equation on the gathered sequence for any number of devices, its memory, its errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ B, T, S, N, K, H, HV = 2, 12, 24, 6, 3, 5, 7
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Blocks of at most 2 queries, so that a device has several."""
+    """Blocks of at most 2 queries, so that each device has several."""
     monkeypatch.setattr(ring, "BLOCK", 2)
 
 
@@ -36,7 +36,7 @@ CASES = {
     "plain": {},
     "causal": {"is_causal": True},
     "scale": {"scale": 2},
-    # The first example has no key at all, and of the second's none on the second of three devices.
+    # The first example has no key at all. The second has none on the second of three devices.
     "mask": {"mask": jnp.stack([jnp.zeros(S, bool), (jnp.arange(S) < 7) | (jnp.arange(S) > 20)])},
 }
 
@@ -44,7 +44,7 @@ CASES = {
 @pytest.mark.parametrize("devices", fast_are(["3"], (1, 3, 6)))
 @pytest.mark.parametrize("case", fast_are(["mask"], CASES.keys()))
 def test_the_ring_is_attention_on_the_gathered_sequence(case, devices):
-    """Against float64 loops, and every gradient against that of the dense kernel."""
+    """Compared with float64 loops. Every gradient is compared with that of the dense kernel."""
     settings = CASES[case]
     *qkv, weight = arrays(T if "is_causal" in settings else S)
     dense = dict(settings)
@@ -61,7 +61,7 @@ def test_the_ring_is_attention_on_the_gathered_sequence(case, devices):
 
 
 def test_nothing_that_is_kept_grows_with_the_number_of_devices():
-    """A device's share fixed, the largest array of its gradient's program is as large on 2 devices as on 8."""
+    """With a fixed share for each device, the gradient's largest array has the same size on 2 devices as on 8."""
 
     def largest(devices: int) -> int:
         share = jnp.zeros((1, 16, 1, 4))

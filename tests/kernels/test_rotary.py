@@ -1,4 +1,4 @@
-"""Rotary positions as complex products, and as Hugging Face Transformers computes them."""
+"""Rotary positions as complex products, and compared with Hugging Face Transformers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_halves_are_those_of_llama_and_the_rest_passes(normal, torch):
     got = rotary(x, jnp.arange(T), width=width, halves=True)
     np.testing.assert_allclose(got[..., :width], expected.transpose(1, 2), atol=1e-6)
     np.testing.assert_array_equal(got[..., width:], x[..., width:])
-    # The two layouts are one rotation under a permutation of the features.
+    # The two layouts are the same rotation under a permutation of the features.
     order = np.arange(width).reshape(2, -1).T.ravel()
     neighbours = rotary(x[..., :width][..., order], jnp.arange(T))
     np.testing.assert_allclose(neighbours, got[..., :width][..., order], atol=1e-6)

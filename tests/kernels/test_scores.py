@@ -1,4 +1,4 @@
-"""Alignment scores against float64 loops over the papers' equations, and the layer that attends by them."""
+"""Alignment scores against float64 loops over the papers' equations, and the layer that attends with them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_attend_is_the_softmax_of_what_is_visible_times_the_values(kind, normal)
     shape = {"keys": (B, S), "pairs": (B, T, S), "-inf": (B, T, S), "one row for all": (1, 1, S)}.get(kind)
     mask = None if shape is None else random.random(shape) < 0.6
     if mask is not None:
-        mask.reshape(-1, S)[-1] = kind == "one row for all"  # an example, or a query, that sees nothing
+        mask.reshape(-1, S)[-1] = kind == "one row for all"  # an example or a query without visible keys
     visible = np.ones((B, T, S), bool)
     if mask is not None:
         visible = np.broadcast_to(mask[:, None] if kind == "keys" else mask, (B, T, S))
@@ -219,7 +219,7 @@ def test_the_hidden_layer_is_kept_for_no_gradient_not_even_a_decoders():
         lambda *x: jax.vjp(lambda q, k, v: jnp.einsum("BTSA,A->BTS", jnp.tanh(q[:, :, None] + k[:, None]), v), *x)[1],
         *shapes,
     )
-    assert sum(x.size for x in jax.tree.leaves(plain)) >= B * T * S * A  # what is counted sees it where it is kept
+    assert sum(x.size for x in jax.tree.leaves(plain)) >= B * T * S * A  # the hidden layer counts if it is kept
 
     loss = lambda size: lambda *x: jnp.sum(projected_additive_scores(*x, chunk_size=size))
     temporary = [

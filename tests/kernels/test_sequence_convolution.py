@@ -1,4 +1,4 @@
-"""Convolutions along a sequence, dense and depthwise, whose windows a mask cuts: PyTorch, and loops in float64."""
+"""Convolutions along a sequence, dense and depthwise, with masked windows: against PyTorch and float64 loops."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ WINDOWS = {"centred": (3, 1), "even": (4, 2), "causal": (5, 4), "longer": (13, 1
 
 
 def seen_of(W, seed=0):
-    """[B T W]: what each position sees at its taps, at random."""
+    """[B T W]: a random mask of the taps that each position sees."""
     return jnp.asarray(np.random.default_rng(seed).random((B, T, W)) < 0.6)
 
 
 def dense64(x, kernel, left, seen):
-    """y_i = sum_w x_(i+w-left) K_w, tap by tap, 0 outside and where nothing is seen."""
+    """y_i = sum_w x_(i+w-left) K_w, tap by tap. Taps outside the sequence or masked contribute 0."""
     x, kernel, seen = np.asarray(x, np.float64), np.asarray(kernel, np.float64), np.asarray(seen)
     y = np.zeros((B, T, kernel.shape[2]))
     for b, i, w in np.ndindex(B, T, len(kernel)):
@@ -55,7 +55,7 @@ def test_it_and_its_gradients_are_pytorchs(W, left, masked, normal, torch):
 
 @pytest.mark.parametrize("W, left", WINDOWS.values(), ids=WINDOWS)
 def test_a_mask_of_taps_cuts_each_window_by_itself(W, left, normal):
-    """Dense, and depthwise, which is dense with a diagonal matrix a tap."""
+    """Dense convolution, and depthwise, which equals a dense one with a diagonal matrix for each tap."""
     x, kernel, filters, seen = normal(B, T, D), normal(W, D, O), normal(D, W), seen_of(W)
     got = sequence_convolution(x, kernel, left=left, mask=seen)
     np.testing.assert_allclose(got, dense64(x, kernel, left, seen), atol=1e-4)
@@ -66,7 +66,7 @@ def test_a_mask_of_taps_cuts_each_window_by_itself(W, left, normal):
 
 @pytest.mark.parametrize("kind", ["dense", "depthwise"])
 def test_what_a_tap_does_not_see_has_no_gradient(kind, normal):
-    """Of y_i by x_j, through a mask of taps: 0 where it hides j from i, not elsewhere in the window."""
+    """The gradient of y_i with respect to x_j is 0 where the mask of taps hides j from i, else not (in the window)."""
     W, left, seen = 5, 4, seen_of(5)
     x, kernel, filters = normal(B, T, D), normal(W, D, O), normal(D, W)
     run = {

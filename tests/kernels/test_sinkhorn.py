@@ -1,4 +1,4 @@
-"""Sinkhorn attention: the balancing, the equation block by block, and what a sharp or causal permutation must give."""
+"""Sinkhorn attention: the balancing, the equation block by block, and the limits of sharp and causal permutations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attention_research.kernels.efficient import block_summaries, sinkhorn, sink
 
 B, T, N, K, H, HV, P = 2, 23, 6, 3, 5, 7, 4
 C = 6
-REAL = (np.arange(T) < np.array([[17], [23]])) & (np.arange(T) != 5)  # of one example a whole block is padding
+REAL = (np.arange(T) < np.array([[17], [23]])) & (np.arange(T) != 5)  # one example has a whole block of padding
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def arrays(normal):
 
 
 def sinkhorn64(scores, real, iterations, is_causal, temperature=1.0):
-    """exp(R), then entry by entry: divided by the row's sum, then by the column's (causal: down to the row itself)."""
+    """exp(R), then each entry divided by its row's sum and its column's sum (causal: the column down to the row)."""
     blocks = len(scores)
     there = np.array(
         [[bool(real[b] and real[c] and not (is_causal and c >= b)) for c in range(blocks)] for b in range(blocks)]
@@ -39,7 +39,7 @@ def sinkhorn64(scores, real, iterations, is_causal, temperature=1.0):
 
 
 def attention64(query, key, value, scores, mask, iterations, is_causal, combine):
-    """For each query: its own block, and the mixture of blocks, token by token."""
+    """Each query attends to its own block and the mixture of blocks, token by token."""
     query, key, value, scores = (np.asarray(x, np.float64) for x in (query, key, value, scores))
     out, mask = np.zeros((B, T, N, HV)), np.asarray(mask)
     for b, n in np.ndindex(B, N):

@@ -14,7 +14,7 @@ from attention_research.kernels.efficient import sliding_window_cache, sliding_w
 from tests.kernels.conftest import attention64
 
 B, T, N, K, H, HV, W = 2, 13, 6, 3, 5, 7, 2
-#: 12 is a global token near the end, 4 stands there twice, -1 and 13 are no tokens.
+#: 12 is a global token near the end, 4 is listed twice, -1 and 13 are not valid positions.
 POSITIONS = jnp.asarray([[12, 4, -1, 4], [0, 13, 7, 1]], jnp.int32)
 MASK = jnp.asarray(np.arange(T) < np.array([[11], [13]])).at[:, 6].set(False)
 
@@ -24,7 +24,7 @@ def arrays(normal):
 
 
 def window64(query, key, value, *, window, globals_, mask, is_causal, own=None):
-    """Dense attention with the pattern of the paper, position by position; global rows from arrays of their own."""
+    """Dense attention with the paper's pattern, position by position. Global rows use arrays of their own."""
     pattern, is_global = np.zeros((B, 1, T, T), bool), np.zeros((B, T), bool)
     for b in range(B):
         for i in range(T):
@@ -93,7 +93,7 @@ def test_longformer_of_hugging_face_gives_the_same(torch):
     transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
     from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
 
-    heads, width, length, window = 3, 5, 24, 3  # the length: a multiple of the window to both sides
+    heads, width, length, window = 3, 5, 24, 3  # the length is a multiple of the two-sided window
     config = transformers.LongformerConfig(
         hidden_size=heads * width, num_attention_heads=heads, num_hidden_layers=1, attention_window=[2 * window],
         attention_probs_dropout_prob=0.0,
@@ -122,14 +122,14 @@ def test_longformer_of_hugging_face_gives_the_same(torch):
             global_key=projected["key_global"], global_value=projected["value_global"],
         )  # fmt: skip
     real = ~masked.numpy()
-    # Its softmax is float32, whatever the rest is.
+    # Its softmax is float32, whatever the dtype of the rest.
     np.testing.assert_allclose(np.asarray(got).reshape(2, length, -1)[real], expected[real], atol=1e-6)
 
 
 @pytest.mark.parametrize("layers", [1, 3])
 def test_after_some_layers_a_position_has_seen_as_many_windows_and_not_one_position_more(layers, normal):
     length, middle = 29, 13
-    x = normal(1, length, 1, H) / 3  # so that no weight underflows
+    x = normal(1, length, 1, H) / 3  # prevents underflow of weights
 
     def network(x):
         for _ in range(layers):

@@ -1,4 +1,4 @@
-"""Splash attention, interpreted on the CPU: the equation, every gradient, the laws, and that it lowers for a TPU."""
+"""Splash attention, interpreted on the CPU: the equation, every gradient, the laws, and lowering for a TPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attention_research.kernels.attention.arguments import prepare
 from tests.kernels.conftest import attention64
 from tests.tiers import fast_are
 
-#: Two blocks of 128 queries, one of keys, or the other way about; both ragged.
+#: Two blocks of 128 queries and one of keys, or the reverse. All are ragged.
 B, T, S, N, K, H, HV = 2, 131, 11, 4, 2, 5, 7
 
 
@@ -51,7 +51,7 @@ SEGMENTS = (
     jnp.array([[1] * 3 + [2] * 6 + [0] * 2, [1] * 2 + [4] * 4 + [7] * 5]),
 )
 LENGTHS = jnp.array([131, 77]), jnp.array([0, 7])
-#: After bias and mask: scale, is_causal, lengths of queries and keys, window, segments; then swapped or not.
+#: After bias and mask: scale, is_causal, lengths of queries and keys, window, segments. The second entry: swapped.
 CASES = {
     "plain": ((2, False, None, None, None), False),
     "causal": ((None, True, None, None, None), True),
@@ -65,7 +65,7 @@ CASES = {
     "settings, swapped", fast_are(["causal_window_swapped_lengths", "segments"], CASES, several=True)
 )
 def test_splash_is_the_equation_and_gradients_agree(settings, swapped):
-    """Among these rows are empty ones: beyond a window, a length, in a segment without keys, and in whole blocks."""
+    """Some rows are empty: beyond a window or a length, in a segment without keys, and in whole blocks."""
     given = inputs(swapped)
     output, gradients = value_and_gradients(splash.attend, given, *settings)
     _, wanted = value_and_gradients(reference.attend, given, *settings)
@@ -89,7 +89,7 @@ def test_splash_is_the_equation_and_gradients_agree(settings, swapped):
 
 @pytest.mark.slow
 def test_a_mask_of_keys_is_that_mask():
-    """With every key of one element hidden; beside causality and lengths."""
+    """One element has all keys hidden. Causality and lengths are applied as well."""
     given, mask = inputs(), jnp.asarray(np.random.default_rng(5).random((B, 1, 1, S)) < 0.5).at[1].set(False)
     settings = (None, True, None, jnp.array([S, 7]), None)
     output, gradients = value_and_gradients(splash.attend, given, *settings, mask=mask)

@@ -20,7 +20,7 @@ B, T, S, N, K, H, HV = 2, 11, 13, 6, 3, 5, 7
 
 
 def path(heads: list[int], word: int) -> list[int]:
-    """The word and all above it, by walking up."""
+    """The word and its ancestors, by walking up the tree."""
     walked = [word]
     while heads[walked[-1]] not in (-1, walked[-1]):
         walked.append(heads[walked[-1]])
@@ -65,11 +65,11 @@ def test_depths_and_distances_are_those_of_a_walk(heads):
 
 
 def test_the_distances_of_a_sentence():
-    """The(1) cat(2) sat <- on(2) <- it(3): heads of "The cat sat on it"; one path, two branches, their sides."""
+    """The(1) cat(2) sat <- on(2) <- it(3): heads of "The cat sat on it". One path, two branches and their sides."""
     heads = jnp.array([[1, 2, -1, 2, 3]])
     assert structural_depths(heads).tolist() == [[2, 1, 0, 1, 2]]
     got = structural_distances(heads)[0]
-    assert got[0].tolist() == [0, -1, -2, 3, 4]  # up to cat, up to sat, then across the root to the right
+    assert got[0].tolist() == [0, -1, -2, 3, 4]  # up to cat, up to sat, then right across the root
     assert got[4].tolist() == [-4, -3, -2, -1, 0]
 
 

@@ -1,4 +1,4 @@
-"""Every mechanism takes the symbolic lengths of `jax.export`, or refuses them in one line that names the axis."""
+"""Every mechanism takes the symbolic lengths of `jax.export` or refuses them in one line that names the axis."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from jax import export
 from attention_research.kernels import dot_product_attention, explain_implementation
 from tests.catalogue import Mechanism, mechanisms
 
-#: The types of the tests' run-time checks say that a size is an int.
+#: The tests' run-time checks would refuse symbolic sizes, since the annotations say int.
 pytestmark = pytest.mark.usefixtures("unchecked")
-#: What cuts a length into blocks, chunks, buckets or log2 rounds, or has a table of one length.
+#: Mechanisms that cut a length into blocks, chunks, buckets or log2 rounds, or have a table for one length.
 REFUSES = {
     "additive_scores_in_chunks", "bigbird", "block_local", "block_local_causal", "block_local_strided", "blockwise",
     "causal", "convolutional_copy_attention", "factorized_dense_synthesizer", "linear_attention_causal",
@@ -24,9 +24,9 @@ REFUSES = {
     "sliding_window", "sliding_window_causal", "sliding_window_own_global_projections", "structural_depths",
     "structural_distances", "transformer_xl", "transformer_xl_without_memory",
 }  # fmt: skip
-#: Cut by hand into the pieces of devices before they are called.
+#: The caller splits their inputs into the parts of the devices.
 APART = {"ring", "causal_ring"}
-#: Exported, and compared at other lengths, among the fast tests; all of them are in the slow tier.
+#: Exported and compared at other lengths in the fast tier. The slow tier has all mechanisms.
 QUICK = {"reference", "causal_shaw"}
 
 
@@ -35,7 +35,7 @@ def lengths(mechanism: Mechanism) -> set[str]:
 
 
 def open_shapes(mechanism: Mechanism) -> dict[str, jax.ShapeDtypeStruct]:
-    """The shapes of its arrays, with symbolic T and S."""
+    """The shapes of the mechanism's arrays, with symbolic T and S."""
     sizes = dict(zip(("T", "S"), export.symbolic_shape("t, s"), strict=True))
     shapes = {}
     for name, array in mechanism.arrays().items():
@@ -95,7 +95,7 @@ def test_masks_windows_lengths_and_gradients_at_any_size():
     rows, queries, keys = export.symbolic_shape("b, t, s")
 
     def loss(query, key, mask, lengths):
-        """Causality and the window aligned bottom-right."""
+        """Causality and the window are aligned bottom-right."""
         output = dot_product_attention(
             query, key, key, mask=mask, is_causal=True, local_window_size=(3, 0), key_value_seq_lengths=lengths,
             query_offset=key.shape[1] - query.shape[1],

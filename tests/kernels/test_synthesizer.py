@@ -97,7 +97,7 @@ def test_synthesizers_are_the_equations(form, normal):
 
 
 def test_the_released_factorized_form_is_the_same_for_every_query_position(normal):
-    """As run: two tables over the memory's axis, contracted over the rank only, then broadcast over the queries."""
+    """As the code runs: two tables over the memory's axis, contracted over the rank, broadcast over the queries."""
     left, right, value = normal(N, S, R), normal(N, S, R), normal(B, S, N, HV)
     r1, r2 = np.asarray(left, np.float64), np.asarray(right, np.float64)
     expected = np.einsum("njr,njr->nj", r1, r2)
@@ -153,7 +153,7 @@ def test_a_mixture_of_any_parts_has_weights_that_sum_to_one(normal):
 
 
 def test_two_parts_are_the_released_sigmoid(normal):
-    """softmax over (0, a) is (1 - sigmoid(a), sigmoid(a)); alpha far below 0 is dot products."""
+    """softmax over (0, a) is (1 - sigmoid(a), sigmoid(a)). With alpha far below 0 it is dot-product attention."""
     query, key, value = normal(B, T, N, H), normal(B, S, N, H), normal(B, S, N, HV)
     table, a = normal(1, N, T, S), normal(1)
     dot = jnp.einsum("BTNH,BSNH->BNTS", query, key)

@@ -17,7 +17,7 @@ LENGTHS = {"memory": (5, 11), "no_memory": (7, 7), "one_query": (1, 7)}
 
 
 def transformer_xl64(query, key, value, relative_key, u, v, mask=None, offset=None):
-    """Dai et al. 2019, section 3.3, pair by pair in float64; (context, weights)."""
+    """Dai et al. 2019, section 3.3, pair by pair in float64: (context, weights)."""
     query, key, value, relative_key, u, v = (np.asarray(x, np.float64) for x in (query, key, value, relative_key, u, v))
     (B, T, N, H), (S, K, Hv) = query.shape, value.shape[1:]
     first = S - T if offset is None else offset
@@ -60,7 +60,7 @@ def test_an_offset_is_the_position_of_the_first_query_also_when_traced(normal):
 
 
 def test_the_logits_are_those_of_xlnet(normal, torch):
-    """Hugging Face's XLNet keeps Transformer-XL's released code; its relative keys run from S to -T + 1."""
+    """Hugging Face's XLNet keeps Transformer-XL's released code. Its relative keys run from S to -T + 1."""
     xlnet = pytest.importorskip("transformers.models.xlnet.modeling_xlnet")
     T, S = 5, 11
     shapes = (B, T, N, H), (B, S, N, H), (S, N, H), (N, H), (N, H)
@@ -71,7 +71,7 @@ def test_the_logits_are_those_of_xlnet(normal, torch):
     tensor = lambda x: torch.tensor(np.asarray(x))
     heads_first = lambda x: tensor(x).transpose(0, 1)
     layer.r_w_bias.data, layer.r_r_bias.data = tensor(u), tensor(v)
-    # Row m of XLNet's relative keys is for the distance S - m; S and what is negative is never seen by a causal query.
+    # Row m of XLNet's relative keys is for distance S - m. A causal query never sees distance S or negative distances.
     rows = np.zeros((S + T, 1, N, H), np.float32)
     rows[1 : S + 1, 0] = np.asarray(relative_key)[::-1]
     hidden = np.triu(np.ones((T, S), np.float32), S - T + 1)[:, :, None, None]
@@ -87,7 +87,7 @@ def test_the_logits_are_those_of_xlnet(normal, torch):
 
 
 def layers(normal, count: int):
-    """Residual layers of one head group each: x + attention(x, [memory; x]), sharing u and v."""
+    """Residual layers with one group of heads each: x + attention(x, [memory; x]), with shared u and v."""
     scale = D**-0.5
     weights = [tuple(normal(D, N, H) * scale for _ in range(4)) for _ in range(count)]
     outs = [normal(N, H, D) * scale for _ in range(count)]
@@ -112,7 +112,7 @@ def layers(normal, count: int):
 
 
 def by_segments(run, count, x, segment, length):
-    """The outputs of the segments one after the other, each layer's memory carried along."""
+    """The outputs of the segments one after the other, with each layer's memory carried along."""
     memories, outputs = [jnp.zeros((B, 0, D))] * count, []
     for start in range(0, x.shape[1], segment):
         output, inputs = run(x[:, start : start + segment], memories)
@@ -125,7 +125,7 @@ def by_segments(run, count, x, segment, length):
     "segment, length", fast_are(["5-3"], {"5-7": (5, 7), "5-3": (5, 3), "1-3": (1, 3)}, several=True)
 )
 def test_segments_with_memory_are_one_pass_under_a_mask(segment, length, normal):
-    """A query sees its own segment and `length` positions before it; segments of 1 are a window, exactly."""
+    """A query sees its own segment and `length` positions before it. Segments of length 1 give exactly a window."""
     T, count = (13 if segment > 1 else 7), 2
     run, x = layers(normal, count), normal(B, T, D)
     row, column = np.arange(T)[:, None], np.arange(T)[None]

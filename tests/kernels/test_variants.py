@@ -1,4 +1,4 @@
-"""What changes dot-product attention in one place, against float64 loops from the papers' equations."""
+"""Variants that change dot-product attention in one place, against float64 loops from the papers' equations."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def normalisers(parameters):
     }
 
 
-#: (settings, block size): dense at once, blocks that do and do not divide, windows read by slices.
+#: (settings, block size): dense at once, blocks that do or do not divide the length, windows read by slices.
 SEEN = {
     "at_once": (dict(scale=None), 512),
     "blocks": (dict(scale=1.3), 4),
@@ -230,7 +230,7 @@ LINEAR = {
 
 @pytest.mark.parametrize("name", LINEAR)
 def test_nothing_of_queries_times_keys_is_formed(name, normal):
-    """Memory linear in the length, in the gradient too; a window reads fewer than a fifth of the pairs."""
+    """Memory is linear in the length, also in the gradient. A window reads fewer than a fifth of the pairs."""
     length = 101
     inputs = heads(normal, length, length)
     loss = lambda *x: LINEAR[name](*x, block_size=7).sum()
@@ -263,7 +263,7 @@ def test_differential_attention_is_the_equations(normal):
 
 
 def test_equal_halves_of_a_differential_head_leave_their_direction(normal):
-    """A1 = A2 and lambda = 0 (lambda_init = 0, equal vectors): the norm of plain attention."""
+    """If A1 = A2 and lambda = 0 (lambda_init = 0, equal vectors), the output is the norm of plain attention."""
     query, key, value = heads(normal)
     twice = lambda x: jnp.stack([x, x], axis=3)
     got = differential_attention(

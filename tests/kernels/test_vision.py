@@ -13,7 +13,7 @@ from attention_research.kernels import channel_attention, spatial_attention
 from attention_research.kernels.vision import cbam, sca, squeeze_excitation
 
 B, Y, X, C, R, D, A, E = 2, 5, 7, 11, 3, 13, 17, 19
-#: The second image is smaller: what it is alone, it must be in the corner of a larger one.
+#: The second image is smaller. Its result alone must equal its result in the corner of a larger image.
 SIZES = ((5, 7), (3, 4))
 MASK = np.stack([(np.arange(Y) < y)[:, None] & (np.arange(X) < x) for y, x in SIZES])
 
@@ -34,7 +34,7 @@ def torch_excitation(torch, z, reduce_kernel, expand_kernel, reduce_bias, expand
 
 
 def torch_channels(torch, image, parameters, largest):
-    """(image [1 C Y X] times its gates, the gates [1 C]): squeeze-excitation, or with the largest values CBAM's."""
+    """(image [1 C Y X] times its gates, the gates [1 C]): squeeze-excitation, or CBAM's gates with maximum pooling."""
     pool = torch.nn.functional
     logits = torch_excitation(torch, pool.adaptive_avg_pool2d(image, 1)[..., 0, 0], *parameters)
     if largest:
@@ -44,7 +44,7 @@ def torch_channels(torch, image, parameters, largest):
 
 
 def torch_positions(torch, image, kernel, bias):
-    """(image times its gates, the gates [1 Y X]) by the released module's layers, its two pooled maps in our order."""
+    """(image times its gates, the gates [1 Y X]) by the released module's layers, with its pooled maps in our order."""
     convolution = torch.nn.Conv2d(2, 1, kernel.shape[:2], padding="same").double()
     convolution.weight.copy_(torch.tensor(kernel.transpose(3, 2, 0, 1)))
     convolution.bias.copy_(torch.tensor([float(bias)]))
@@ -87,7 +87,7 @@ def test_gates_are_those_of_pytorch_image_by_image(name, torch):
 
 
 def test_gates_without_biases_are_the_papers():
-    """Equation 2 of squeeze-excitation and CBAM's equation 2 as they are written, channel by channel."""
+    """Equation 2 of squeeze-excitation and equation 2 of CBAM as printed, channel by channel."""
     x, first, second = make((B, Y, X, C), (C, R), (R, C), seed=1)
     mlp = lambda z: np.array([second[:, c] @ np.maximum(first.T @ z, 0) for c in range(C)])
     for b in range(B):

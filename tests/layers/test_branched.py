@@ -1,4 +1,4 @@
-"""The Weighted Transformer's attention against float64 NumPy, head by head; its bias is Hugging Face's."""
+"""The Weighted Transformer's attention against float64 NumPy, head by head, with Hugging Face's relative bias."""
 
 import functools
 import math
@@ -34,7 +34,7 @@ def moved(kind, **settings):
 
 
 def by_the_equation(p, x, memory, bias, may):
-    """y_t = sum_h alpha_h FFN(kappa_h (sum_s a_hts v_hs) O_h), a = softmax over what t may see of q . k + bias."""
+    """y_t = sum_h alpha_h FFN(kappa_h (sum_s a_hts v_hs) O_h), a = softmax over visible s of q . k + bias."""
     y = np.zeros(x.shape)
     q, k, v = (z @ p[f"{name}.kernel"] for name, z in (("query", x), ("key", memory), ("value", memory)))
     w1, b1, w2, b2 = (
@@ -50,7 +50,7 @@ def by_the_equation(p, x, memory, bias, may):
 
 
 def their_bias(table, causal, length):
-    """[N T T] of Hugging Face's T5 with this table."""
+    """[N T T]: the bias of Hugging Face's T5 with this table."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     from transformers.models.t5.modeling_t5 import T5Attention as TheirT5
 
@@ -106,7 +106,7 @@ def test_the_weights_begin_between_0_and_1():
 
 @pytest.mark.parametrize("kind", (BranchedAttention, BranchedT5Attention))
 def test_parameters_of_table_1(kind):
-    """4 D^2 + FFN + 2 heads, FFN = 2 D 3072 + 3072 + D: Narang et al. 2021."""
+    """4 D^2 + FFN + 2 heads with FFN = 2 D 3072 + 3072 + D: Narang et al. 2021."""
     shapes = abstract(made(kind, width=768, num_heads=12, head_width=64, hidden_width=3072))[1]
     assert sum(math.prod(x.shape) for x in shapes.values()) == 4 * 768**2 + 2 * 768 * 3072 + 3072 + 768 + 24
 

@@ -31,7 +31,7 @@ FORMS = {
 
 
 def block(kind, filters, taps):
-    """(structure, parameters) with none that is 0, so that a forgotten one shows."""
+    """(structure, parameters) with nonzero parameters, so that a missing one is noticed."""
     structure, shapes, _ = abstract(
         lambda rngs: KINDS[kind](width=D, num_filters=filters, kernel_width=taps, rngs=rngs)
     )
@@ -40,7 +40,7 @@ def block(kind, filters, taps):
 
 
 def oracle(kind, p, x, filters, taps, is_causal, visible):
-    """The block in PyTorch: every position's window summed tap by tap."""
+    """The block in PyTorch, with each position's window summed tap by tap."""
     import torch
 
     linear = lambda y, name: y @ p[f"{name}.kernel"] + p[f"{name}.bias"]
@@ -63,7 +63,7 @@ def oracle(kind, p, x, filters, taps, is_causal, visible):
     return linear(linear(torch.stack(rows).reshape(B, T, D), "pointwise"), "output")
 
 
-#: Each form of one of the blocks: the others are slow tests.
+#: One of the blocks in each form. The others are slow tests.
 QUICK = ("lightweight-packed_decoder", "dynamic-packed", "dynamic-decoder", "lightweight-as_run")
 CASES = {f"{kind}-{form}": (kind, form) for kind in KINDS for form in FORMS}
 
@@ -122,7 +122,7 @@ def test_the_convolution_inside_is_the_tested_kernel(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("taps", [pytest.param(1, marks=pytest.mark.slow), 5, pytest.param(13, marks=pytest.mark.slow)])
 def test_steps_equal_the_causal_form(kind, taps):
-    """The cache is W - 1 gated inputs, however long the sequence."""
+    """The cache holds W - 1 gated inputs, whatever the length of the sequence."""
     structure, parameters = block(kind, None, taps)
     module, x = structure.merge(parameters), jax.random.normal(jax.random.key(0), (B, T, D))
     expected, _ = jax.jit(lambda x: module(x, is_causal=True))(x)
@@ -146,7 +146,7 @@ def test_bfloat16_stays_bfloat16_and_filters_are_float32(kind):
 
 
 VANILLA, SELF_ATTENTION, HIDDEN = 223_043_328, 4 * 768**2, 2 * 768 + 1
-#: kind -> (parameters of a layer, of the model of Narang et al. 2021, its feed-forward's width)
+#: kind -> (parameters of a layer, parameters of the model of Narang et al. 2021, feed-forward width)
 COUNTS = {"lightweight": (2_370_048, 223_300_608, 3072), "dynamic": (7_678_464, 256_269_312, 512)}
 
 
@@ -161,7 +161,7 @@ def test_the_counts_are_those_of_the_release(kind):
 
 
 def test_filters_start_at_the_releases_scale():
-    """Variance 1 / W of a tap's logit at unit inputs, less what the cut at two deviations takes (0.774)."""
+    """The variance of a tap's logit is 1 / W at unit inputs, times 0.774 for the truncation at two deviations."""
     for kind, fan_in in (("lightweight", 1), ("dynamic", 96)):
         _, parameters, _ = split(KINDS[kind](width=96, rngs=nnx.Rngs(0)))
         kernel = np.asarray(parameters["filter_kernel"])

@@ -1,4 +1,4 @@
-"""Layer norm without gain and bias, and with statistics that are constants, against PyTorch in float64."""
+"""Layer norm without gain and bias, and layer norm with detached statistics, against PyTorch in float64."""
 
 import jax
 import jax.numpy as jnp
@@ -51,7 +51,7 @@ def test_outputs_and_gradients_are_pytorchs(kind, torch):
 
 
 def test_only_layer_norms_own_gradient_has_no_mean_and_nothing_along_its_output():
-    """With the gain at one; what is detached keeps both."""
+    """With a gain of one. The gradient of the detached norm keeps both components."""
     x, cotangent = jnp.asarray(2 + 3 * normal(3, D)), jnp.asarray(normal(3, D, seed=1) + 0.5)
     found = {}
     for make in (LayerNorm, DetachNorm, SimpleLayerNorm):

@@ -1,4 +1,4 @@
-"""Dropout's draws: the rate, the expectation, and that the two values of one random word know nothing of each other."""
+"""Dropout's random draws: the rate, the expectation, and the independence of the two values from one random word."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_dropouts_of_a_block_are_independent():
     y, _ = Block(steps=(("dropout",), ("dropout",)), children={}, dropout_rate=0.5, rngs=nnx.Rngs(0))(
         x, {}, key=jax.random.key(6)
     )
-    assert stats.binomtest(int((y != 0).sum()), x.size, 0.25).pvalue > 1e-3  # one mask twice would keep half
+    assert stats.binomtest(int((y != 0).sum()), x.size, 0.25).pvalue > 1e-3  # the same mask twice would keep half
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3, 5), (2, 0)])

@@ -20,7 +20,7 @@ HALF = 3
 SEGMENTS = jnp.asarray([[1] * 5 + [2] * 4 + [0] * 4, [1] * 3 + [2] * 10], jnp.int32)
 REAL = jnp.arange(T) < jnp.asarray([[9], [13]])
 MASKS = {"none": None, "padding": padding_mask(REAL), "packed": segment_mask(SEGMENTS, SEGMENTS)}
-#: Windows shorter than a row and of different lengths; an even one has its longer side on the left.
+#: Windows shorter than a row, with different lengths. An even one extends further to the left.
 KINDS = {
     "gated_linear_unit": functools.partial(GatedLinearUnit, width=D),
     "encoder": functools.partial(EvolvedEncoderConvolution, width=D, kernel_width=5),
@@ -32,23 +32,23 @@ MASKED = [(kind, mask) for kind in KINDS for mask in MASKS if kind != "gated_lin
 
 
 def layer(kind):
-    """(structure, parameters) with none that is 0, so that a forgotten one shows."""
+    """(structure, parameters) with nonzero parameters, so that a missing one is noticed."""
     structure, shapes, _ = abstract(lambda rngs: KINDS[kind](rngs=rngs))
     rng = np.random.default_rng(0)
     return structure, {name: jnp.asarray(rng.normal(size=x.shape) * 0.7, x.dtype) for name, x in shapes.items()}
 
 
 def oracle(kind, p, x, visible):
-    """The equations of the docstrings with PyTorch's operations; visible [B T T], of whole segments."""
+    """The docstrings' equations with PyTorch's operations. `visible` [B T T] consists of whole segments."""
     import torch
     from torch.nn import functional
 
     def convolution(y, kernel, left, groups=1):
-        """Each segment for itself, PyTorch's own convolution; kernel [O I W]."""
+        """PyTorch's convolution for each segment separately, with kernel [O I W]."""
         out = torch.zeros(*y.shape[:2], len(kernel), dtype=y.dtype)
         for b in range(B):
             rows = {tuple(row) for row in visible[b]}
-            for row in rows:  # the positions of a segment see the same ones
+            for row in rows:  # positions of a segment see the same positions
                 places = [j for j in range(T) if row[j]]
                 if not places:
                     continue
@@ -80,7 +80,7 @@ def oracle(kind, p, x, visible):
     return beside(separable(hidden, "separable", False), D)
 
 
-#: Packed rows show what these show.
+#: Packed rows cover these cases too.
 SLOW = (("decoder", "none"), ("decoder", "padding"), ("decoder", "packed"), ("encoder_even", "packed"))
 
 
@@ -89,7 +89,7 @@ SLOW = (("decoder", "none"), ("decoder", "padding"), ("decoder", "packed"), ("en
     [pytest.param(*case, id="-".join(case), marks=[pytest.mark.slow] * (case in SLOW)) for case in MASKED],
 )
 def test_layers_and_their_gradients_are_pytorchs(kind, mask, torch):
-    """At real positions: what is computed where there is no token is nobody's business."""
+    """Compares real positions only. Outputs at padding positions are not specified."""
     structure, parameters = layer(kind)
     x, direction = np.random.default_rng(1).standard_normal((2, B, T, D))
     visible = np.ones((B, T, T), bool) if MASKS[mask] is None else np.broadcast_to(MASKS[mask][:, 0], (B, T, T))
@@ -120,7 +120,7 @@ def test_layers_and_their_gradients_are_pytorchs(kind, mask, torch):
 
 @pytest.mark.parametrize("taps", [pytest.param(1, marks=pytest.mark.slow), 5, pytest.param(17, marks=pytest.mark.slow)])
 def test_steps_equal_the_causal_form(taps):
-    """The caches are each convolution's last W - 1 inputs, however long the sequence; before the first are zeros."""
+    """The caches hold each convolution's last W - 1 inputs, which are zeros at first, whatever the sequence length."""
     make = lambda rngs: EvolvedDecoderConvolution(
         width=D, left_kernel_width=taps, right_kernel_width=3, kernel_width=taps, rngs=rngs
     )
@@ -151,7 +151,7 @@ def test_bfloat16_stays_bfloat16():
     assert {leaf.dtype for leaf in jax.tree.leaves((y, cache))} == {jnp.dtype(jnp.bfloat16)}
 
 
-#: Layer -> its parameters in width 768, by the formulas of `tests/studies/narang2021_counts.py`.
+#: Layer -> its number of parameters at width 768, by the formulas of `tests/studies/narang2021_counts.py`.
 COUNTS = {
     "gated_linear_unit": (GatedLinearUnit, 2 * (768**2 + 768)),
     "encoder": (
@@ -172,7 +172,7 @@ def test_the_counts_are_those_of_the_release(kind):
 
 
 def test_products_are_products_and_convolutions_convolutions():
-    """What a count of matrix products sees: 1 x 1 and pointwise ones, neither the 3 x 1 nor the depthwise ones."""
+    """A count of matrix products includes 1 x 1 and pointwise convolutions, but not 3 x 1 and depthwise ones."""
     products, convolutions = {}, {}
     for kind in ("encoder", "decoder"):
         structure, parameters = layer(kind)
@@ -185,8 +185,10 @@ def test_products_are_products_and_convolutions_convolutions():
 
 
 def test_filters_start_at_the_releases_scale():
-    """Depthwise: variance 1/W less what the cut at two deviations takes (0.774). Dense: Glorot's, whose fans are taps
-    times channels: U(-a, a), a^2 = 6 / (3D + 3D/2)."""
+    """Depthwise: variance 1/W times 0.774 for the truncation at two deviations.
+
+    Dense: Glorot's U(-a, a) with taps times channels as fans, a^2 = 6 / (3D + 3D/2).
+    """
     _, parameters, _ = split(SeparableConvolution(601, 3, 9, rngs=nnx.Rngs(0)))
     assert np.asarray(parameters["kernel"]).var() == pytest.approx(0.774 / 9, rel=0.1)
     _, parameters, _ = split(EvolvedEncoderConvolution(width=64, rngs=nnx.Rngs(0)))

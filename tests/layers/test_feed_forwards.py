@@ -34,7 +34,7 @@ def activated(name, x):
 
 
 def filled(module, seed=0):
-    """(structure, parameters), every one of them random."""
+    """(structure, random parameters)."""
     structure, parameters, _ = split(module)
     rng = np.random.default_rng(seed)
     return structure, {n: jnp.asarray(rng.standard_normal(x.shape), jnp.float32) for n, x in parameters.items()}

@@ -1,4 +1,4 @@
-"""Mixture of experts and Switch as released, token by token in float64; their groups, draws, counts and balance."""
+"""Mixture of experts and Switch as released, token by token in float64: groups, random draws, counts, balance."""
 
 import functools
 import math
@@ -38,8 +38,11 @@ def softmax(x):
 
 
 def token_by_token(module, x, read, groups, capacity, chooses):
-    """(y, balance a group, share of tokens dropped a group); `read` is what the router reads, `chooses` p -> the list
-    of (expert, gate), first choices taking places before second ones. As algorithm 1 of GShard says, in float64."""
+    """(y, balance and share of dropped tokens for each group), by algorithm 1 of GShard in float64.
+
+    `read` is the router's input, and `chooses` maps p to a list of (expert, gate). First choices take places before
+    second choices.
+    """
     router, up, down = (
         np.asarray(kernel[...], np.float64)
         for kernel in (module.router.kernel, module.experts.hidden.kernel, module.experts.output.kernel)
@@ -115,7 +118,7 @@ def test_a_released_switch_is_equations_1_and_2_of_a_jittered_input():
 
 
 def test_the_second_expert_comes_as_often_as_its_gate_says():
-    """P = min(1, g2 / threshold): at g2 = 0.1 half of the time, at 0.3 always."""
+    """P = min(1, g2 / threshold): half of the time at g2 = 0.1, always at 0.3."""
 
     route = jax.jit(lambda logits: top_2_routing(logits, capacity=50, key=jax.random.key(1)))
 
@@ -130,7 +133,7 @@ def test_the_second_expert_comes_as_often_as_its_gate_says():
 @pytest.mark.parametrize("replicas", (1, 2, 3, 8))
 @pytest.mark.parametrize("group_size", (1, 5, 16, 64))
 def test_groups_are_mesh_tensorflows(group_size, replicas):
-    """Its loop, as it stands, over numbers of tokens that the replicas divide."""
+    """Copies its loop, over numbers of tokens that the replicas divide."""
     for tokens in range(replicas, 400, replicas):
         groups = max(1, tokens // group_size)
         while groups % replicas or tokens % groups:
@@ -141,7 +144,7 @@ def test_groups_are_mesh_tensorflows(group_size, replicas):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_groups_share_nothing(kind):
-    """The gradient of one group's outputs reaches its own tokens alone."""
+    """The gradient of one group's outputs reaches its own tokens only."""
     module = layer(kind, group_size=33, capacity_factor=0.7)()
     of_first = lambda x: jnp.sum(jnp.sin(module(x, key=jax.random.key(0))[0].reshape(2, 33, D)[0]))
     gradient = jax.jit(jax.grad(of_first))(inputs()).reshape(2, 33, D)
@@ -165,7 +168,7 @@ def test_every_parameter_has_a_gradient_and_the_balance_reaches_the_router(kind)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_block_gives_a_key_in_training_alone(kind):
-    """Two keys differ, no key draws nothing, and a layer that takes no key is given none (it would not know it)."""
+    """Two keys give different results, without a key nothing is drawn, and a layer without a key argument gets none."""
     threshold = {"threshold": 5.0} if kind == "mixture_of_experts" else {"jitter": 0.9}
     steps = (("feed_forward", "residual"),)
     block = Block(steps=steps, children={"feed_forward": layer(kind, **threshold)}, dropout_rate=0.0, rngs=nnx.Rngs(0))

@@ -1,4 +1,4 @@
-"""Ids, targets and positions of any integer dtype mean the same; floats are refused by name."""
+"""Ids, targets and positions of any integer dtype give the same results. Floats are refused by name."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from attention_research.models.copying.extended import extended_ids, known
 from attention_research.registry import FAMILIES, lookup
 from attention_research.signatures import Constructor
 
-#: More classes than a byte counts.
+#: More classes than a byte can count.
 V, D = 300, 6
 CLUSTERS = {"cluster_sizes": (30, 70, 200), "cluster_widths": (D, 4, 2)}
 SETTINGS = {
@@ -34,7 +34,7 @@ def unchecked():
 
 
 def same_in_every_dtype(function, numbers):
-    """function(numbers) in each narrow dtype is that in int32."""
+    """function(numbers) in each narrow dtype equals the result in int32."""
     wanted, *found = jax.jit(lambda every: [function(x) for x in every])(
         [jnp.asarray(numbers, dtype) for dtype in ("int32", *NARROW)]
     )
@@ -42,7 +42,7 @@ def same_in_every_dtype(function, numbers):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, err_msg=dtype), one, wanted)  # noqa: B023
 
 
-#: These look up and score by what the others do.
+#: These look up and score with the code of other kinds.
 SLOW = ("adaptive_input", "factorized_shared", "t5", "t5_untied", "t5_untied_encoder", "t5_untied_output", "unscaled",
         "untied", "separate", "shared_with_bias")  # fmt: skip
 

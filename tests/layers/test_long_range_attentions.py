@@ -1,5 +1,4 @@
-"""The Long Range Arena's self-attentions against their equations in float64 NumPy from dense weights, and what padding,
-length and gradients must do in each of them."""
+"""The Long Range Arena's self-attentions: equations in float64 NumPy from dense weights, padding, length, gradients."""
 
 import functools
 
@@ -73,8 +72,11 @@ def bigbird(module, q, k):
 
 
 def reformer(module, q, k):
-    """Round by round: positions sorted by bucket, padding behind, in chunks that see themselves and the one before; a
-    key counts once however many rounds bring it, and a position that meets nobody keeps its own value."""
+    """Round by round: positions, sorted by bucket with padding last, form chunks.
+
+    A chunk sees itself and the previous chunk. A key counts once even if several rounds show it. A position that sees
+    no other keeps its own value.
+    """
     size, rotations = KINDS["reformer"]["chunk_size"], np.asarray(module.rotations[...], np.float64)
     scores = dot(q, q / np.linalg.norm(q, axis=-1, keepdims=True))
     weights = np.zeros((B, N, T, T))
@@ -94,7 +96,7 @@ def reformer(module, q, k):
 
 
 def sinkhorn(module, q, k):
-    """Softmax over the C mixed blocks' keys and the own ones; a mixed key's weight goes to the keys it is mixed of."""
+    """Softmax over the keys of C mixed blocks and the own keys. A mixed key's weight goes to its component keys."""
     size, C = KINDS["sinkhorn"]["block_size"], -(-T // KINDS["sinkhorn"]["block_size"])
     weights, sort = np.zeros((B, N, T, T)), np.asarray(module.sort.kernel[...], np.float64)
     for b, n in np.ndindex(B, N):
@@ -135,12 +137,12 @@ def test_it_is_its_equation(kind):
     context = np.einsum("bnts,bsnh->btnh", weights, v).reshape(B, T, -1)
     run = jax.jit(lambda x: module(x, mask=padding_mask(jnp.asarray(REAL))))
     y, aux = run(jnp.asarray(x, jnp.float32))
-    rows = REAL[:, :, None].astype(np.float32)  # what a padded query gets is nobody's
+    rows = REAL[:, :, None].astype(np.float32)  # outputs of padding queries are not specified
     np.testing.assert_allclose(y * rows, context @ np.asarray(module.output.kernel[...], np.float64) * rows, atol=2e-5)
     np.testing.assert_allclose(aux["attention_weights"] * rows[:, None], weights * rows[:, None], atol=5e-6)
 
 
-#: Their equation, which hides padding, is in the fast tests.
+#: The fast tests have their equation, which includes the mask of padding.
 SLOW = ("reformer", "sinkhorn", "performer")
 
 
@@ -170,7 +172,7 @@ def test_padding_changes_nothing_and_every_parameter_is_used(kind):
     assert not np.asarray(by_longer[:, T:]).any() and not np.asarray(by_x)[~REAL].any()
     for name, gradient in by_parameter.items():
         np.testing.assert_allclose(gradient, other[name], atol=1e-4, err_msg=name)
-        assert np.abs(gradient).max() > 1e-6 or name == "key.bias", f"{name} is dead"
+        assert np.abs(gradient).max() > 1e-6 or name == "key.bias", f"{name} has no gradient"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -189,7 +191,7 @@ def test_an_encoders_mask_of_keys_is_what_it_takes(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "dot_synthesizer"])
 def test_weights_that_nobody_keeps_cost_nothing(kind):
-    """Memory of the gradient of what the layer gives grows with the length, not with its square."""
+    """Memory of the output's gradient grows with the length, not with its square."""
 
     def allocated(length):
         settings = {name: length if name == "max_length" else 32 for name in KINDS[kind] if name.endswith("length")}

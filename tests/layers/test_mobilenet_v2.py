@@ -1,4 +1,4 @@
-"""MobileNetV2. Oracle: table 2 in PyTorch's functions, over tensors with torchvision's names that PyTorch saved."""
+"""MobileNetV2. Oracle: table 2 in PyTorch's functions, on tensors with torchvision's names that PyTorch saved."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from attention_research.weights import mobilenet_v2, torch_archive
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
 functional = torch.nn.functional
 
-#: (t, c, s) of each of table 2's 17 bottlenecks, written out.
+#: (t, c, s) of each of the 17 bottlenecks of table 2.
 BOTTLENECKS = [
     (1, 16, 1), (6, 24, 2), (6, 24, 1), (6, 32, 2), (6, 32, 1), (6, 32, 1), (6, 64, 2), (6, 64, 1), (6, 64, 1),
     (6, 64, 1), (6, 96, 1), (6, 96, 1), (6, 96, 1), (6, 160, 2), (6, 160, 1), (6, 160, 1), (6, 320, 1),
@@ -21,7 +21,7 @@ BOTTLENECKS = [
 
 
 def drawn(seed=0):
-    """torchvision's names -> tensors: kernels that keep the size of what goes through, norms at no 0 or 1."""
+    """torchvision's names -> tensors. Kernels preserve the scale of activations; norm parameters are not 0 or 1."""
     generator, tensors = torch.Generator().manual_seed(seed), {}
 
     def normed(convolution, norm, out, into, size):
@@ -50,7 +50,7 @@ def drawn(seed=0):
 
 
 def theirs(tensors, image):
-    """Stride -> the map, channels last, of uint8 images."""
+    """Stride -> the feature map, channels last, of uint8 images."""
 
     def normed(x, convolution, norm, **options):
         x = functional.conv2d(x, tensors[f"{convolution}.weight"], **options)
@@ -75,7 +75,7 @@ def theirs(tensors, image):
 
 @pytest.fixture(scope="module")
 def tensors(tmp_path_factory):
-    """(what was drawn, what our reader makes of the file that PyTorch wrote)."""
+    """(the random tensors, our reader's result for the file that PyTorch wrote)."""
     made, file = drawn(), tmp_path_factory.mktemp("torch") / "mobilenet.pth"
     torch.save(made, file, _use_new_zipfile_serialization=False)
     return made, torch_archive.read(file)
@@ -86,7 +86,7 @@ def images(side, channels=3, batch=2):
 
 
 def module_of(read, **settings):
-    """(structure, arrays by our names), of the features alone."""
+    """(structure, arrays by our names) of the features alone."""
     structure, parameters, statistics = abstract(lambda rngs: MobileNetV2(**settings, dtype="float32", rngs=rngs))
     ours = {name.removeprefix("features."): x for name, x in mobilenet_v2.converted(read).items()}
     wanted = {**parameters, **statistics}
@@ -105,7 +105,7 @@ def grid_of(read, image, key=None, **settings):
     ("stride", "channels"), [*(pytest.param(*x, marks=pytest.mark.slow) for x in ((8, 32), (16, 96))), (32, 1280)]
 )
 def test_the_map_is_pytorchs(tensors, stride, channels):
-    """Of a side that no stride divides."""
+    """The image's side is not a multiple of any stride."""
     image = images((75, 53))
     grid, want = grid_of(tensors[1], image, stride=stride), theirs(tensors[0], image)[stride]
     assert grid.shape == (2, -(-75 // stride), -(-53 // stride), channels) and np.abs(want).mean() > 0.1

@@ -1,6 +1,6 @@
-"""The vocabularies of Narang et al. 2021, Table 1: exact counts, PyTorch's values and gradients, room in the tails.
+"""The vocabularies of Narang et al. 2021, Table 1: exact counts, PyTorch's values and gradients, overflowing tails.
 
-Values against float64 NumPy stand in test_vocabularies.py, beside those of every other vocabulary.
+test_vocabularies.py compares the values of every vocabulary with float64 NumPy.
 """
 
 import math
@@ -17,7 +17,7 @@ from attention_research.layers.structure import abstract
 from attention_research.registry import lookup
 
 V, D, B, T = 23, 12, 3, 11
-#: torch's factors have the widths D / 2 and D / 4.
+#: PyTorch's factors have widths D / 2 and D / 4.
 CLUSTERS = {"cluster_sizes": (5, 7, 11), "cluster_widths": (D, 6, 3)}
 KINDS = {
     "t5_untied_output": {},
@@ -32,7 +32,7 @@ KINDS = {
 
 
 def made(kind, dtype="float32", **settings):
-    """(structure, parameters drawn so that logits are of order 1) of a small vocabulary."""
+    """(structure, parameters) of a small vocabulary. Parameters are drawn so that logits are of order 1."""
     make = lookup("vocabulary", kind)
     structure, shapes, _ = abstract(lambda rngs: make(vocabulary_size=V, width=D, dtype=dtype, **settings, rngs=rngs))
     rng = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def test_counts_at_the_published_sizes(kind, settings, count, model):
 
 
 def torch_adaptive(torch, parameters, projected):
-    """PyTorch's own adaptive softmax with these tables; without projections, identities in their place."""
+    """PyTorch's adaptive softmax with these tables. Missing projections are identities."""
     sizes = CLUSTERS["cluster_sizes"]
     torches = torch.nn.AdaptiveLogSoftmaxWithLoss(
         D, V, np.cumsum(sizes)[:-1].tolist(), div_value=2.0 if projected else 1.0, head_bias=False, dtype=torch.float64
@@ -110,7 +110,7 @@ def with_gradients(structure, parameters, hidden, targets):
 
 @pytest.mark.parametrize("projected", [True, False], ids=["projected", "without_projection"])
 def test_adaptive_softmax_is_pytorchs(projected, torch):
-    """Likelihoods, distribution and every gradient; PyTorch is given hidden D^-0.5."""
+    """Likelihoods, distribution and every gradient. PyTorch's input is hidden D^-0.5."""
     widths = CLUSTERS["cluster_widths"] if projected else (D, D, D)
     structure, parameters = made("adaptive_softmax", **{**CLUSTERS, "cluster_widths": widths})
     torches, (hidden, targets) = torch_adaptive(torch, parameters, projected), inputs()
@@ -130,7 +130,7 @@ def test_adaptive_softmax_is_pytorchs(projected, torch):
 
 
 def crowded():
-    """Rows whose tails overflow at a share of 1/4, which leaves 3 places: 5 + 6 positions, 11 of one tail, none."""
+    """Rows whose tails overflow at a share of 1/4, that is 3 places: 5 + 6 tail positions, 11 of one tail, none."""
     hidden, _ = inputs()
     rng = np.random.default_rng(2)
     rows = [rng.permutation([*rng.integers(5, 12, 5), *rng.integers(12, 23, 6)]), rng.integers(12, 23, T),
@@ -139,7 +139,7 @@ def crowded():
 
 
 def has_place(targets, places):
-    """Position by position, counted by hand."""
+    """Whether each position has a place in its tail, counted by hand."""
     kept = np.ones(targets.shape, bool)
     for row, ids in enumerate(np.asarray(targets)):
         seen = {1: 0, 2: 0}
@@ -152,7 +152,7 @@ def has_place(targets, places):
 
 
 def test_a_full_tail_learns_nothing_of_later_positions(torch):
-    """As released: values and gradients are those of log p(c) + [has a place] log p(w | c), but for log n_c."""
+    """As released: values and gradients are those of log p(c) + [has a place] log p(w | c), up to log n_c."""
     structure, parameters = made("adaptive_softmax", **CLUSTERS, tail_share=0.25)
     torches, (hidden, targets) = torch_adaptive(torch, parameters, True), crowded()
     kept = has_place(targets, math.ceil(0.25 * T))
@@ -186,7 +186,7 @@ def test_a_full_tail_learns_nothing_of_later_positions(torch):
 
 
 def test_a_tail_with_room_for_every_target_is_exact():
-    """No row of these has more than 8 positions in one tail, of ceil(0.7 * 11)."""
+    """No row has more than 8 positions in one tail, which has ceil(0.7 * 11) places."""
     hidden, targets = inputs()
     ids = np.asarray(targets)
     assert max(((ids >= a) & (ids < b)).sum(1).max() for a, b in ((5, 12), (12, 23))) <= 8
@@ -197,7 +197,7 @@ def test_a_tail_with_room_for_every_target_is_exact():
 
 
 def test_mixture_of_softmaxes_is_pytorchs(torch):
-    """Equation 4 in float64, every gradient by autograd."""
+    """Equation 4 in float64, with every gradient by autograd."""
     structure, parameters = made("mixture_of_softmaxes", num_softmaxes=3)
     hidden, targets = inputs()
     p = {name: torch.tensor(np.asarray(x), dtype=torch.float64, requires_grad=True) for name, x in parameters.items()}
@@ -217,7 +217,7 @@ def test_mixture_of_softmaxes_is_pytorchs(torch):
 
 
 def test_mixtures_have_a_higher_rank_than_one_softmax():
-    """Section 2.1: one softmax's log-probabilities have rank D + 1 at most, whatever the contexts; a mixture's more."""
+    """Section 2.1: log-probabilities of one softmax have at most rank D + 1 for any contexts, and of a mixture more."""
     rng = np.random.default_rng(0)
     contexts = jnp.asarray(3 * rng.standard_normal((40, 4)), jnp.float32)
 
@@ -251,7 +251,7 @@ def test_distributions_sum_to_one_and_give_the_likelihoods(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_parameter_is_alive(kind):
-    """Embedding source and target and scoring the target, each array has a nonzero gradient at once."""
+    """With source and target embeddings and target scores together, each array has a nonzero gradient."""
     structure, parameters = made(kind, **KINDS[kind])
     hidden, targets = inputs()
 
@@ -269,7 +269,7 @@ def test_every_parameter_is_alive(kind):
     [pytest.param("adaptive_input", marks=pytest.mark.slow), "adaptive_softmax", "mixture_of_softmaxes"],
 )
 def test_chunks_change_nothing(kind):
-    """Values and gradients, whether the chunks come out even or not."""
+    """Values and gradients are equal whether or not the chunks divide the length."""
     structure, parameters = made(kind, **KINDS[kind])
     hidden, targets = inputs()
 
@@ -310,7 +310,7 @@ def test_bfloat16_computes_in_bfloat16_and_scores_in_float32(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_embeddings_start_with_unit_variance_and_so_do_logits(kind):
-    """What the scales are for; a mixture's contexts are not scaled, and an adaptive softmax gives log p."""
+    """The scales ensure this. A mixture's contexts are not scaled, and an adaptive softmax returns log p."""
     settings = {**KINDS[kind], "vocabulary_size": 1009, "width": 64}
     if "cluster_sizes" in settings:
         settings |= {"cluster_sizes": (101, 307, 601), "cluster_widths": (64, 32, 16)}
@@ -369,6 +369,6 @@ def test_constructors_refuse_them_too(kind):
 
 
 def test_names_are_those_that_the_sharding_rules_know():
-    """Tables and kernels, nothing that falls through."""
+    """Every array is a table or a kernel, so that a sharding rule matches it."""
     for kind, settings in KINDS.items():
         assert all(name.endswith(("table", "kernel")) for name in made(kind, **settings)[1]), kind

@@ -1,4 +1,4 @@
-"""CBAM's gates as they were released, against PyTorch of the released structure, in training and evaluation."""
+"""CBAM's released gates against the same structure in PyTorch, in training and evaluation."""
 
 import jax
 import jax.numpy as jnp

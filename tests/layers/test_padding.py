@@ -1,4 +1,4 @@
-"""The step "padding": zeros where there is no token, and nothing else."""
+"""The step "padding" zeroes padding positions and changes nothing else."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Partial RMSNorm and Fixup's ends of stacks against float64 NumPy and PyTorch."""
+"""Partial RMSNorm and the scalars at the ends of Fixup's stacks, against float64 NumPy and PyTorch."""
 
 import jax
 import jax.numpy as jnp

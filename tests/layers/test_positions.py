@@ -1,4 +1,4 @@
-"""Layers of positions against their formulas, in float64."""
+"""Position layers against their formulas in float64."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The product-key memory against a search of all its keys in float64."""
+"""The product-key memory against a search over all its keys in float64."""
 
 import math
 
@@ -20,7 +20,7 @@ def memory(**settings):
 
 
 def moved():
-    """(a memory whose biases and gains are not 0 and 1, its parameters in float64)."""
+    """(a memory with random biases and gains, its parameters in float64)."""
     structure, parameters, _ = split(memory())
     rng = np.random.default_rng(1)
     parameters = {name: np.asarray(x) + 0.3 * rng.standard_normal(x.shape) for name, x in parameters.items()}
@@ -28,7 +28,7 @@ def moved():
 
 
 def searched(p, x):
-    """Equations 1 to 3 of the paper over all C^2 keys, each the concatenation of two sub-keys; no product structure."""
+    """Equations 1 to 3 of the paper over all C^2 keys, each a concatenation of two sub-keys, by exhaustive search."""
     y = np.zeros((B, T, D))
     queries = (x @ p["query.kernel"] + p["query.bias"]).reshape(B, T, N, 2, H)
     deviation = np.sqrt(queries.var(-1, keepdims=True) + 1e-6)
@@ -71,7 +71,7 @@ def test_every_parameter_has_a_gradient_and_only_values_that_were_read():
 
 
 def test_parameters_of_table_1():
-    """Keys 4 2 512 64, values 512^2 D, queries D 512 + 512, norm 2 64: Narang et al. 2021, as inferred."""
+    """Keys 4 2 512 64, values 512^2 D, queries D 512 + 512, norm 2 64: inferred from Narang et al. 2021."""
     make = lambda rngs: ProductKeyMemory(width=768, rngs=rngs)
     count = sum(math.prod(x.shape) for x in abstract(make)[1].values())
     assert count == 4 * 2 * 512 * 64 + 262144 * 768 + 768 * 512 + 512 + 128
@@ -83,7 +83,7 @@ def test_bfloat16_in_bfloat16_out():
     y = jax.jit(lambda x: module(x)[0])(x)
     assert y.dtype == jnp.bfloat16
     far = np.abs(np.asarray(y, np.float64) - searched(parameters, np.asarray(x, np.float64)))
-    assert np.median(far) < 0.05  # a near tie may read another value
+    assert np.median(far) < 0.05  # a near tie may select another value
 
 
 def test_mistakes_are_named():

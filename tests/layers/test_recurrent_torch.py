@@ -1,4 +1,4 @@
-"""Oracle: PyTorch's packed LSTM, GRU and RNN; for Bahdanau's unit a loop of its equations. The laws of padding."""
+"""Oracle: PyTorch's packed LSTM, GRU and RNN; for Bahdanau's unit a loop of its equations. Properties of padding."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ def array(seed, *shape):
 
 
 def cell(kind, input_width=I, seed=0):
-    """With nonzero biases, so that a forgotten one shows."""
+    """A cell with nonzero biases, so that a missing one is noticed."""
     made = lookup("recurrent_cell", kind)(width=D, input_width=input_width, rngs=nnx.Rngs(seed))
     structure, parameters, _ = split(made)
     values = {name: 0.5 * array(seed + k, *p.shape) for k, (name, p) in enumerate(parameters.items())}
@@ -30,7 +30,7 @@ def cell(kind, input_width=I, seed=0):
 
 
 def weighted(outputs, states):
-    """A loss in which every output and final state has its own weight."""
+    """A loss in which every output and final state has a different weight."""
     return sum(
         (a * jnp.asarray(array(100 + k, *a.shape))).sum() for k, a in enumerate(jax.tree.leaves((outputs, states)))
     )
@@ -100,7 +100,7 @@ def test_two_bidirectional_layers_are_pytorchs_packed_ones(kind, torch):
 
 
 def gradients(kind, module, suffix, of):
-    """Their gradients under our names: of two biases that are only added, each has the sum's gradient."""
+    """Their gradients under our names. If PyTorch adds two biases, each has the gradient of the sum."""
     W, U, b, c = (of(getattr(module, f"{name}_{suffix}")) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
     out = {"input_kernel": W.T, "state_kernel": U.T}
     return {**out, **({"input_bias": b, "state_bias": c[2 * D :]} if kind == "gru" else {"bias": b})}
@@ -126,7 +126,7 @@ def test_bahdanaus_unit_is_a_loop_of_its_equations(reverse):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_padding_never_leaks(kind):
-    """Bit for bit, whatever stands there, and with gradient exactly 0; a hole in the middle too."""
+    """Bitwise equal for any padding values, with a gradient of exactly 0, also for padding in the middle."""
     forward, backward = cell(kind), cell(kind, seed=40)
     x, real = array(1, B, T, I), REAL.copy()
     real[1, 4] = False
@@ -152,7 +152,7 @@ def test_padding_never_leaks(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_is_its_cell_step_by_step(kind):
-    """From any state, and cut in two."""
+    """From any initial state, and also if the sequence is cut in two."""
     made, x = cell(kind), jnp.asarray(array(1, B, T, I))
     state = {name: jnp.asarray(array(7 + k, B, D)) for k, name in enumerate(made.initial(B, x.dtype))}
     outputs, final = jax.jit(lambda x, state: run(made, x, state))(x, state)

@@ -1,4 +1,4 @@
-"""Every registered layer and model passes the checks for what NNX modules get silently wrong as plain pytrees."""
+"""Every registered layer and model is a valid plain pytree: checks errors of NNX modules that JAX does not report."""
 
 import inspect
 import types
@@ -51,7 +51,7 @@ SETTINGS = dict(
 TRANSFORMER = {"width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
 PATCHES = {"side": 6, "channels": 3, "patch_side": 2, "max_length": 10, "num_classes": 5}
 CNN = {"kind": "cnn", "channels": 3, "width": 5}
-#: What a model of another kind than a Transformer needs.
+#: Settings that models other than Transformers need.
 SECTIONS = {
     "recurrent": {"width": 12, "num_layers": 2},
     "recurrent_language_model": {"width": 12, "num_layers": 2},
@@ -72,7 +72,7 @@ SECTIONS = {
 
 
 def given(target):
-    """What a constructor takes from its parent module alone; ``**inherited`` are its base's."""
+    """Arguments that a constructor takes from its parent module only. ``**inherited`` adds those of its base."""
     for one in (one for one in target.__mro__ if "__init__" in vars(one)):
         parameters = inspect.signature(one.__init__).parameters
         found = {name for name, parameter in parameters.items() if str(parameter.annotation).startswith("Given[")}
@@ -81,7 +81,7 @@ def given(target):
 
 
 def maker(family, kind):
-    """rngs -> the module, its required settings from SETTINGS, its children of their default kinds."""
+    """rngs -> the module, with required settings from SETTINGS and children of their default kinds."""
     target = lookup(family, kind)
     settings = schema.signature(family, kind)
     required = {name for name, setting in settings.items() if setting.default is schema.REQUIRED}
@@ -102,7 +102,7 @@ def model_maker(kind):
 
 
 def check_module(make):
-    """Raises AssertionError naming the attribute that plain JAX would get silently wrong."""
+    """Raises AssertionError with the name of an attribute that plain JAX would treat wrongly without an error."""
     seen = {}
 
     def static_ok(value):
@@ -136,9 +136,9 @@ def check_module(make):
     key = jax.random.key(0)
     module = jax.eval_shape(built, key)
     again = jax.eval_shape(lambda key: make(nnx.Rngs(key)), key)
-    assert jax.tree.structure(module) == jax.tree.structure(again), "two builds differ in structure"
+    assert jax.tree.structure(module) == jax.tree.structure(again), "two instances differ in structure"
     stacked = jax.eval_shape(jax.vmap(lambda k: make(nnx.Rngs(k))), jax.random.split(key, 2))
-    assert jax.tree.structure(stacked) == jax.tree.structure(module), "built under vmap it has another structure"
+    assert jax.tree.structure(stacked) == jax.tree.structure(module), "the structure changes under vmap"
 
 
 @pytest.mark.parametrize(("family", "kind"), VARIANTS, ids=[f"{f}-{k}" for f, k in VARIANTS])

@@ -1,5 +1,4 @@
-"""Layers that know distances against their equations in float64 NumPy, and what they promise of them: ALiBi, rotary,
-Shaw's tables on keys, on values and on both."""
+"""Attention layers with distances (ALiBi, rotary, Shaw's tables): equations in float64 NumPy, and their properties."""
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +45,7 @@ def alibi_scores(query, key):
 
 
 def rotary_scores(query, key, base=10000.0):
-    """Pairs as complex numbers, which a position multiplies by e^(i p theta)."""
+    """Pairs of features as complex numbers, which a position multiplies by e^(i p theta)."""
     angles = np.arange(T)[:, None] * base ** (-np.arange(0, H, 2) / H)
     turn = lambda x: (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)[:, None]
     return np.einsum("btnh,bsnh->bnts", turn(query), turn(key).conj()).real / np.sqrt(H)
@@ -68,10 +67,10 @@ def test_it_is_its_equation(kind, scores, is_causal):
 @pytest.mark.parametrize("kind", ["relative", "relative_keys", "relative_values"])
 def test_shaws_tables_are_on_what_the_kind_names(kind, k, is_causal):
     if kind == "relative_keys":
-        k += 1  # its table has no k = 0
+        k += 1  # its table needs k > 0
     layer, x = made(kind, max_distance=k)
     query, key, value = projected(layer, x)
-    row = np.clip(np.subtract.outer(np.arange(T), np.arange(T)).T, -k, k) + k  # of query i and key j: j - i
+    row = np.clip(np.subtract.outer(np.arange(T), np.arange(T)).T, -k, k) + k  # entry for query i and key j: j - i
     tables = {name: np.asarray(getattr(layer, name)[...], np.float64)[row] for name in ("key_table", "value_table")
               if hasattr(layer, name)}  # fmt: skip
     scores = np.einsum("btnh,bsnh->bnts", query, key)
@@ -88,7 +87,7 @@ def test_shaws_tables_are_on_what_the_kind_names(kind, k, is_causal):
 
 
 def test_with_one_distance_positions_are_gone():
-    """Shaw et al. 2018, Table 2, k = 0: whatever the order of the keys, the same; its one key vector does nothing."""
+    """Shaw et al. 2018, Table 2, k = 0: the order of the keys does not matter, and the one key vector has no effect."""
     layer, x = made("relative", max_distance=0)
     x = jnp.asarray(x, jnp.float32)
     order, run = np.random.default_rng(2).permutation(T), jax.jit(lambda layer, x: layer(x)[0])
@@ -120,7 +119,7 @@ def test_positions_are_added_to_queries_keys_and_values(is_causal):
 
 @pytest.mark.parametrize("kind", ["alibi", "rotary", "relative", "relative_keys", "relative_values"])
 def test_only_distances_count(kind):
-    """Queries and keys further down the sequence have the weights of the same ones at its beginning."""
+    """Queries and keys further down the sequence have the same weights as at its beginning."""
     layer, x = made(kind)
 
     @jax.jit

@@ -19,7 +19,7 @@ from attention_research.layers.structure import split
 
 B, T, S, D, N, F = 2, 5, 7, 9, 3, 17
 LAYERS = ("self_attention", "cross_attention", "feed_forward")
-#: What stands around each layer, the block's residual and feed-forward.
+#: The parts around each layer, and the block's residual and feed-forward.
 BLOCKS = {
     "fixup": (("shift",), ScaledResidual, functools.partial(ShiftedFeedForward, width=D, hidden_width=F)),
     "rezero": ((), ReZero, functools.partial(DenseFeedForward, width=D, hidden_width=F)),
@@ -42,7 +42,7 @@ def block(name, rngs=None):
 
 
 def attend(w, name, x, memory, causal):
-    """Row by row and head by head."""
+    """Attention row by row and head by head."""
     y, width = np.zeros_like(x), D // N
     for b in range(B):
         q, k, v = x[b] @ w[f"{name}.query.kernel"], memory[b] @ w[f"{name}.key.kernel"], memory[b]
@@ -83,7 +83,7 @@ def oracle(name, w, x, memory):
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_block_is_its_equation(name):
-    """Outputs; and the gradients of all scalars, by central differences of the oracle."""
+    """Outputs, and the gradients of all scalars by central differences of the oracle."""
     rng = np.random.default_rng(0)
     x, memory, direction = (rng.standard_normal(shape) for shape in ((B, T, D), (B, S, D), (B, T, D)))
     structure, parameters, _ = split(block(name))
@@ -102,7 +102,9 @@ def test_block_is_its_equation(name):
     np.testing.assert_allclose(y, oracle(name, values, x, memory), rtol=1e-4, atol=1e-4)
 
     scalars = {n for n, v in values.items() if v.ndim == 0} if name == "fixup" else {n for n in values if "alpha" in n}
-    assert len(scalars) == (7 if name == "fixup" else 3)  # b and s of three branches and the one inside; alpha of three
+    assert len(scalars) == (
+        7 if name == "fixup" else 3
+    )  # Fixup: b, s of 3 branches and the inner bias; ReZero: 3 alphas
     for scalar in scalars:
         at = lambda h: np.sum(direction * oracle(name, {**values, scalar: values[scalar] + h}, x, memory))  # noqa: B023
         want = (at(1e-5) - at(-1e-5)) / 2e-5

@@ -1,4 +1,4 @@
-"""A module taken apart and put together by name."""
+"""Splitting a module into structure and named arrays, and merging them again."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The Switch layer token by token, and its balance loss in a task's."""
+"""The Switch layer token by token, and its balance loss as part of a task's loss."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ def layer(**settings):
 
 
 def test_each_token_goes_through_its_expert_while_there_is_a_place():
-    """Against a loop over tokens in float64; with fewer places than tokens, some find none."""
+    """Compared with a loop over tokens in float64. With fewer places than tokens, some tokens are dropped."""
     switch, x = layer(capacity_factor=0.6), np.random.default_rng(0).standard_normal((B, T, D)).astype(np.float32)
     y, aux = jax.jit(lambda x: switch(x))(jnp.asarray(x))
     places, wanted, dropped = max(int(T * 0.6 / E), FEWEST_PLACES), np.zeros((B, T, D)), np.zeros(B)

@@ -1,4 +1,4 @@
-"""Synthesizers as Narang et al. 2021 ran them against PyTorch in float64 from their equations; counts as published."""
+"""Synthesizers as in Narang et al. 2021, against their equations in PyTorch in float64; counts as published."""
 
 import math
 
@@ -28,7 +28,7 @@ def layer(kind, width=D, heads=N, head_width=H, length=LENGTH, **settings):
 
 
 def filled(kind):
-    """(structure, parameters, the stack's bias table), none of them 0."""
+    """(structure, parameters, the stack's bias table), all nonzero."""
     structure, shapes = layer(kind, **({"rank": R} if kind.startswith(("factorized", "low_rank")) else {}))
     rng = np.random.default_rng(0)
     parameters = {name: jnp.asarray(rng.normal(size=x.shape), x.dtype) for name, x in shapes.items()}
@@ -41,7 +41,7 @@ def bias_of(table):
 
 
 def bucket(distance, bidirectional):
-    """Raffel et al. 2020's released buckets, one distance (key minus query) at a time."""
+    """The released buckets of Raffel et al. 2020 for one distance (key minus query)."""
     count, start = BUCKETS, 0
     if bidirectional:
         count //= 2
@@ -67,7 +67,7 @@ def oracle(kind, p, table, x, is_causal, real):
         synthetic = torch.stack([p["score_table"][:T, n, :T] for n in range(N)])[None]
     elif base == "low_rank":
         synthetic = torch.einsum("rni,rnj->nij", p["left_table"][..., :T], p["right_table"][..., :T])[None]
-    else:  # the release: both tables over the keys; the same row for every query
+    else:  # the release: both tables over the keys, the same row for all queries
         row = (p["left_table"] * p["right_table"]).sum(0)[:, :T]
         synthetic = row[None, :, None].expand(1, N, T, T)
     scores = synthetic
@@ -84,7 +84,7 @@ def oracle(kind, p, table, x, is_causal, real):
     return context.reshape(B, T, N * H) @ p["output.kernel"], weights
 
 
-#: The gradients of these are those of the others with fewer terms.
+#: Their gradients have a subset of the terms of the others.
 SLOW = ("dense_synthesizer_plus", "random_synthesizer_plus", "random_synthesizer", "low_rank_synthesizer")
 QUICKLY = [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW)) for kind in KINDS]
 
@@ -119,7 +119,7 @@ def test_layers_weights_and_gradients_are_pytorchs(kind, is_causal, torch):
 
 @pytest.mark.parametrize("kind", QUICKLY)
 def test_steps_equal_the_causal_form(kind):
-    """A cache shorter than the tables; a pure Synthesizer keeps values alone."""
+    """The cache is shorter than the tables. A pure Synthesizer caches values only."""
     structure, parameters, table = filled(kind)
     module, shared = structure.merge(parameters), bias_of(table)
     x = jax.random.normal(jax.random.key(0), (B, T, D))
@@ -147,7 +147,7 @@ def test_bfloat16_stays_bfloat16(kind):
 
 @pytest.mark.parametrize(("kind", "alike"), [("factorized_synthesizer", True), ("low_rank_synthesizer", False)])
 def test_the_released_factorized_form_has_one_row_of_scores(kind, alike):
-    """Without masks and with a bias of zero every position attends alike; as written none does."""
+    """Without masks and with a bias of zero, every position attends alike; in the form as published none does."""
     structure, parameters, table = filled(kind)
     y = jax.jit(lambda x: structure.merge(parameters)(x, shared=bias_of(jnp.zeros_like(table)))[0])(
         jax.random.normal(jax.random.key(0), (B, T, D))
@@ -175,7 +175,7 @@ def test_a_sequence_longer_than_the_tables_is_refused(kind):
         jax.eval_shape(lambda x: module.step(x, cache, jnp.asarray(0), shared=shared), jnp.ones((B, 1, D)))
 
 
-#: Kind -> the model's parameters, Narang et al. 2021's rows with relative bias; a layer's are 8 heads of 128.
+#: Kind -> parameters of the model in Narang et al. 2021, rows with relative bias. A layer has 8 heads of width 128.
 MODELS = {
     "dense_synthesizer": 224_615_936,
     "dense_synthesizer_plus": 243_490_304,

@@ -38,7 +38,7 @@ def their_layer(side: str, order: str):
     torch.manual_seed(0)
     kind = torch.nn.TransformerEncoderLayer if side == "encoder" else torch.nn.TransformerDecoderLayer
     layer = kind(D, N, F, dropout=0.0, batch_first=True, norm_first=order == "pre").double()
-    for parameter in layer.parameters():  # nonzero biases and gains, so that a forgotten one shows
+    for parameter in layer.parameters():  # nonzero biases and gains, so that a missing one is noticed
         torch.nn.init.normal_(parameter, std=0.3)
     return layer
 

@@ -1,4 +1,4 @@
-"""Every vocabulary's embeddings, logits and likelihoods against float64 NumPy, from its own arrays."""
+"""Every vocabulary's embeddings, logits and likelihoods against float64 NumPy with its own arrays."""
 
 import math
 
@@ -14,12 +14,12 @@ from attention_research.signatures import Constructor
 
 V, D = 13, 6
 SIZES = (3, 4, 6)
-#: Kinds whose distribution is made of several softmaxes, so that it has no Z.
+#: Kinds whose distribution combines several softmaxes, so that it has no single Z.
 WITHOUT_Z = {"adaptive_softmax", "mixture_of_softmaxes"}
 
 
 def in_clusters(a, sizes=SIZES):
-    """(the rows of all clusters, hidden -> logits of each): a table of width D, then two in factors."""
+    """(the rows of all clusters, hidden -> logits of each): a table of width D, then two factorized ones."""
     parts = [a["clusters.0.table"]]
     parts += [a[f"clusters.{c}.table"] @ a[f"clusters.{c}.projection_kernel"] for c in (1, 2)]
     rows = np.concatenate([part[:size] for part, size in zip(parts, sizes, strict=True)])
@@ -31,14 +31,14 @@ def log_softmax(x):
 
 
 def by_head_and_tails(logits):
-    """log p(w) = log p(w | head), or log p(c | head) + log p(w | c): the head's last classes are the tails."""
+    """log p(w) = log p(w | head), or log p(c | head) + log p(w | c). The head's last classes are the tails."""
     head, *tails = map(log_softmax, logits)
     tails = [head[..., [SIZES[0] + c]] + tail for c, tail in enumerate(tails)]
     return np.concatenate([head[..., : SIZES[0]], *tails], -1)
 
 
 def mixed(a, h):
-    """log of a mixture of softmaxes over the table."""
+    """The logarithm of a mixture of softmaxes over the table."""
     h = h / D**0.5
     share = np.exp(log_softmax(h @ a["mixture_kernel"]))
     softmaxes = np.exp([log_softmax(np.tanh(h @ w) @ a["table"].T) for w in a["context_kernel"]])
@@ -82,7 +82,7 @@ SAYS = {
     ),
     "mixture_of_softmaxes": lambda a: (a["table"], a["table"], lambda h: mixed(a, h)),
 }  # fmt: skip
-#: What a kind takes beside a vocabulary's size and a width.
+#: Settings of a kind in addition to the vocabulary's size and width.
 CLUSTERS = {"cluster_sizes": SIZES, "cluster_widths": (D, 4, 2)}
 SETTINGS = {
     "bert": {"norm": Constructor(lookup("norm", "layer_norm"), {"width": D})},

@@ -1,4 +1,4 @@
-"""Vocabularies of checkpoint folders: oracle the tokenizers that wrote them; ids in our order."""
+"""Vocabularies of checkpoint folders against the tokenizers that wrote them, with ids in our order."""
 
 import io
 import json
@@ -55,7 +55,7 @@ def test_wordpieces_are_theirs_in_our_order(wordpiece):
     assert ids[-1] == EOS and UNKNOWN in ids and ours.pieces([PAD, BOS, EOS, UNKNOWN]) == ["[PAD]", "[CLS]", "[SEP]",
                                                                                         "[UNK]"]  # fmt: skip
     assert ours.decode([[BOS, *ids, 5]]) == ["the cats, a and the mat"]
-    assert ours.size == len(WORDS) - 1, "[MASK] comes last, where a sentinel stands"
+    assert ours.size == len(WORDS) - 1, "[MASK] is outside: its id is the last one, like a sentinel's"
     assert CheckpointFolder(wordpiece).numbering.theirs[-1] == WORDS.index("[MASK]")
 
 
@@ -84,7 +84,7 @@ def test_t5_has_its_sentinels_last_counted_down(tmp_path):
     read = CheckpointFolder(folder)
     assert read.sentinels == 2 and read.numbering.theirs[-2:] == (5, 6)
     assert read.numbering.theirs[:4] == (0, 0, 1, 2) and read.numbering.silent[BOS] and not read.numbering.silent[PAD]
-    assert sorted(set(read.numbering.theirs)) == list(range(9)), "the rows that no token has stay"
+    assert sorted(set(read.numbering.theirs)) == list(range(9)), "rows without a token are kept"
 
 
 def test_marian_reads_with_sentencepiece_and_numbers_by_its_list(tmp_path):

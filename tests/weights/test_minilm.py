@@ -1,4 +1,4 @@
-"""The real all-MiniLM-L6-v2: the similarities that its model card's example shows, and a run made of it."""
+"""The real all-MiniLM-L6-v2: the similarities of the example in its model card, and a run made from it."""
 
 import json
 import subprocess
@@ -44,4 +44,4 @@ def test_it_becomes_a_run_that_can_be_analyzed(tmp_path):
     assert done.returncode == 0, done.stderr
     heads = json.loads(done.stdout)["heads"]["encoder_self_attention"]
     assert np.shape(heads["first"]) == (6, 12)
-    assert np.max(heads["first"]) > 0.3 > np.max(heads["first"][0]), "middle layers rest on [CLS], the first does not"
+    assert np.max(heads["first"]) > 0.3 > np.max(heads["first"][0]), "middle layers attend to [CLS], the first does not"

@@ -1,4 +1,4 @@
-"""Files of tensors that PyTorch wrote, read without it; torchvision's MobileNetV2 on real photographs, and as a run."""
+"""Tensor files written by PyTorch, read without it; torchvision's MobileNetV2 on real photographs, and as a run."""
 
 import io
 import json
@@ -26,7 +26,7 @@ from attention_research.weights import mobilenet_v2, torch_archive
 
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
 
-#: Photographs of skimage.data, of which nothing is installed.
+#: Photographs of skimage.data, which need not be installed.
 SKIMAGE = Package(
     "scikit-image", "0.26.0", "74aa5518ccea28121f57a95374581d3b979839adc25bb03f289b1bc9b99c58af", 13_711_217
 )
@@ -45,7 +45,7 @@ def legacy(tensors, path):
 
 
 def test_tensors_are_those_that_pytorch_reads(tmp_path):
-    """Every type that is read; views, one transposed, two of one storage; a parameter, a scalar, and an empty one."""
+    """Every supported dtype, views (one transposed, two of one storage), a parameter, a scalar and an empty tensor."""
     base = torch.arange(30.0).reshape(5, 6)
     tensors = OrderedDict(
         base=base, turned=base[1:4, ::2].T, row=base[2], scalar=torch.tensor(7), empty=torch.zeros(0, 3),
@@ -71,7 +71,7 @@ class Harmful:
 
 @pytest.mark.parametrize("place", range(5))
 def test_a_pickle_that_would_run_something_runs_nothing(tmp_path, place):
-    """In any of the file's five pickles."""
+    """The harmful call is put into each of the file's five pickles."""
     harm, file = tmp_path / "harm", tmp_path / "harmful.pth"
     pickles = [torch_archive.MAGIC, torch_archive.VERSION, {"little_endian": True}, {}, []]
     pickles[place] = {"little_endian": True, "weight": Harmful(harm)}
@@ -82,7 +82,7 @@ def test_a_pickle_that_would_run_something_runs_nothing(tmp_path, place):
     with open(file, "rb") as opened:
         for _ in range(place + 1):
             pickle.load(opened)
-    assert harm.exists(), "the standard library's reader runs it"
+    assert harm.exists(), "the standard library's reader should run it"
 
 
 @pytest.mark.parametrize("called", ["builtins eval", "torch.nn Linear", "collections namedtuple", "numpy dtype"])
@@ -128,7 +128,7 @@ def test_a_missing_tensor_is_named():
 
 
 def cropped(picture):
-    """The middle 224 x 224 of a picture whose shorter side is 256, as torchvision evaluates."""
+    """The middle 224 x 224 pixels after scaling the shorter side to 256, as in torchvision's evaluation."""
     picture, scale = picture.convert("RGB"), 256 / min(picture.size)
     width, height = (round(side * scale) for side in picture.size)
     left, top = (width - 224) // 2, (height - 224) // 2
@@ -164,7 +164,7 @@ def test_real_photographs_show_what_they_show():
 @pytest.mark.slow
 @pytest.mark.data
 def test_it_becomes_a_run_from_which_others_take_their_features(tmp_path):
-    """A classifier of other classes, on smaller images and a shorter network that stays frozen."""
+    """The new run is a classifier of other classes on smaller images, with a shorter frozen network."""
     words = ("import", "mobilenet_v2", f"--workdir={tmp_path / 'imagenet'}")
     command = [sys.executable, "-m", "attention_research", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)

@@ -1,4 +1,4 @@
-"""Oracle: Hugging Face's ViT in PyTorch with random weights, saved by it, loaded by us; and at another side."""
+"""Oracle: Hugging Face's ViT in PyTorch with random weights, saved by it and loaded here; another image size too."""
 
 import json
 
@@ -13,14 +13,14 @@ from attention_research.weights import load
 from attention_research.weights.vit import interpolated
 
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
-transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is no part of this installation")
+transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
 
 D, N, F, LAYERS, SIDE, PATCH, CLASSES, B = 20, 5, 29, 3, 21, 7, 11, 2
 
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory):
-    """(folder, their model), with no parameter at its start's 0 or 1."""
+    """(folder, their model). No parameter keeps its initial value of 0 or 1."""
     torch.manual_seed(1)
     config = transformers.ViTConfig(
         hidden_size=D, num_hidden_layers=LAYERS, num_attention_heads=N, intermediate_size=F, image_size=SIDE,
@@ -46,7 +46,7 @@ def ours(loaded, image):
 
 
 def of_theirs(model, image, **more):
-    """(log p, attention [L B N T T]) of pixels scaled as its image processor scales them."""
+    """(log p, attention [L B N T T]) for pixels scaled as by its image processor."""
     pixels = (torch.tensor(image).permute(0, 3, 1, 2).float() / 255 - 0.5) / 0.5
     with torch.no_grad():
         found = model(pixel_values=pixels, output_attentions=True, **more)
@@ -72,7 +72,7 @@ def test_the_run_has_their_sizes_and_no_tokens(theirs):
 
 
 def test_another_side_interpolates_positions_and_other_classes_empty_the_head(theirs):
-    """Section 3.2, against SciPy's zoom, which the released code calls."""
+    """Section 3.2, against SciPy's zoom, which the released code uses."""
     folder, _ = theirs
     wider = [("side", 35), ("model.max_length", 26), ("model.num_classes", 4)]
     loaded, before = load(folder, wider), load(folder).parameters

@@ -1,4 +1,4 @@
-"""What a checkpoint folder from elsewhere can get wrong: read as the tokenizers of Hugging Face do, or one line."""
+"""Errors in checkpoint folders: read as by the tokenizers of Hugging Face, or refused in one line."""
 
 import json
 
@@ -50,7 +50,7 @@ VOCABULARIES = {
 
 @pytest.mark.parametrize("case", VOCABULARIES)
 def test_a_vocabulary_of_lines_is_numbered_as_theirs(tmp_path, case):
-    """Against the package `tokenizers` on the same file, and Transformers where it is installed."""
+    """Compared with the package `tokenizers` on the same file, and with Transformers if it is installed."""
     folder = written(tmp_path, VOCABULARIES[case], pad_token_id=0)
     ours = HuggingFaceTokenizer(folder=str(folder), vocabulary_size=40).fit(())
     theirs = [tokenizers.BertWordPieceTokenizer(str(folder / "vocab.txt")).encode(TEXT, add_special_tokens=False).ids]
@@ -67,9 +67,7 @@ def test_a_vocabulary_of_lines_is_numbered_as_theirs(tmp_path, case):
 
 @pytest.mark.parametrize("said", [{}, {"do_lower_case": False}, {"strip_accents": False}, {"strip_accents": True}])
 def test_what_the_folder_says_of_its_tokenizer_is_done(tmp_path, said):
-    transformers = pytest.importorskip(
-        "transformers", reason="Hugging Face Transformers is no part of this installation"
-    )
+    transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
     folder = written(tmp_path, lines("café", "cafe", "DOG"), pad_token_id=0)
     (folder / "tokenizer_config.json").write_text(json.dumps(said))
     ours = HuggingFaceTokenizer(folder=str(folder), vocabulary_size=40).fit(())
@@ -77,7 +75,7 @@ def test_what_the_folder_says_of_its_tokenizer_is_done(tmp_path, said):
     assert [ours._numbering.theirs[token] for token in ours.encode([TEXT])[0][:-1]] == theirs
 
 
-#: What config.json says -> the file and the key that the line names.
+#: Content of config.json -> the file and the key that the error names.
 CONFIGS = {
     "negative padding": ({"pad_token_id": -1}, "config.json: pad_token_id is -1; expected 0 to 22 (vocab_size is 23)"),
     "padding behind the end": ({"pad_token_id": V}, "config.json: pad_token_id is 23; expected 0 to 22"),
@@ -105,7 +103,7 @@ def refused(folder, line, call):
 
 
 MODEL = {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {word: i for i, word in enumerate(WORDS)}}
-#: Name of a file, its content -> what the line says.
+#: Name of a file, its content -> the error message.
 FILES = {
     "no model": ("tokenizer.json", {"version": "1.0"}, "tokenizer.json: no key 'model'"),
     "no vocabulary": ("tokenizer.json", {"model": {}}, "tokenizer.json: no model.vocab and added_tokens as"),

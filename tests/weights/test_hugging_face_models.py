@@ -1,4 +1,4 @@
-"""Oracle: Hugging Face's BERT, GPT-2, T5 and Marian in PyTorch with random weights, saved by them, loaded by us."""
+"""Oracle: Hugging Face's BERT, GPT-2, T5 and Marian in PyTorch with random weights, saved by them and loaded here."""
 
 import json
 
@@ -15,7 +15,7 @@ from attention_research.tokens import BOS, EOS, PAD
 from attention_research.weights import load
 
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
-transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is no part of this installation")
+transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
 
 V, D, N, F, LENGTH = 53, 20, 5, 29, 17
 
@@ -69,12 +69,12 @@ MAKERS = {
 
 
 def saved(make, folder, dtype=None):
-    """Their model with no parameter at its start's 0 or 1, written as they write it."""
+    """Their model as it saves itself. No parameter keeps its initial value of 0 or 1."""
     torch.manual_seed(1)
     model = make().eval()
     with torch.no_grad():
         for name, x in model.named_parameters():
-            if not x.requires_grad:  # Marian's sinusoids, which are in no file
+            if not x.requires_grad:  # Marian's sinusoids, which are not stored
                 continue
             x.add_(0.3 * torch.randn_like(x)) if x.ndim == 1 else x.normal_(std=1.5 * x.shape[-1] ** -0.5)
             if "norm" in name.lower() and x.ndim == 1 and name.endswith("weight"):
@@ -84,7 +84,7 @@ def saved(make, folder, dtype=None):
     return model.float()
 
 
-#: T5's first form and Marian show what these add together.
+#: T5's first form and Marian together cover these.
 SLOW = ("t5-unscaled", "t5-1.1")
 
 
@@ -94,7 +94,7 @@ SLOW = ("t5-unscaled", "t5-1.1")
 def both(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     model = saved(MAKERS[request.param], folder)
-    if request.param == "t5-1.1":  # Transformers 5 ties what it writes; Google's files are not tied
+    if request.param == "t5-1.1":  # Transformers 5 ties the arrays it saves; in Google's files they are not tied
         model.lm_head.weight = torch.nn.Parameter(torch.randn(V, D) * D**-0.5)
         arrays = {**load_file(folder / "model.safetensors"), "lm_head.weight": model.lm_head.weight.detach().numpy()}
         save_file(arrays, folder / "model.safetensors")
@@ -102,7 +102,7 @@ def both(request, tmp_path_factory):
 
 
 def their_ids(rows=3, length=11, *, free=(0, 1, 4, V - 1)):
-    """Tokens of theirs that play no part."""
+    """Random token ids of theirs without special roles."""
     ids = [token for token in range(V) if token not in free]
     return np.random.default_rng(0).choice(ids, (rows, length))
 
@@ -112,7 +112,7 @@ def in_ours(loaded, theirs):
 
 
 def logits_of_theirs(kind, model, source, target):
-    """[B T V] in PyTorch, of a target that BOS begins."""
+    """[B T V] in PyTorch, for a target that starts with BOS."""
     source, target = torch.tensor(source), torch.tensor(target)
     with torch.no_grad():
         if kind == "bert":
@@ -148,7 +148,7 @@ def test_logits_are_theirs_in_our_order(both):
     likelihood, found = run(loaded.parameters)
     real = np.flatnonzero(~np.array(loaded.numbering.silent))
     theirs = [loaded.numbering.theirs[row] for row in real]
-    assert sorted(theirs) == list(range(V)), "each of their tokens is written once"
+    assert sorted(theirs) == list(range(V)), "each of their tokens occurs once"
     assert np.abs(want).max() > 1
     np.testing.assert_allclose(np.asarray(found)[..., real], want[..., theirs], rtol=0, atol=1e-4)
     asked = source if kind == "bert" else target
