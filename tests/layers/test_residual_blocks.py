@@ -102,9 +102,8 @@ def test_block_is_its_equation(name):
     np.testing.assert_allclose(y, oracle(name, values, x, memory), rtol=1e-4, atol=1e-4)
 
     scalars = {n for n, v in values.items() if v.ndim == 0} if name == "fixup" else {n for n in values if "alpha" in n}
-    assert len(scalars) == (
-        7 if name == "fixup" else 3
-    )  # Fixup: b, s of 3 branches and the inner bias; ReZero: 3 alphas
+    # Fixup: b and s of three branches and the bias inside the feed-forward. ReZero: alpha of three branches.
+    assert len(scalars) == (7 if name == "fixup" else 3)
     for scalar in scalars:
         at = lambda h: np.sum(direction * oracle(name, {**values, scalar: values[scalar] + h}, x, memory))  # noqa: B023
         want = (at(1e-5) - at(-1e-5)) / 2e-5

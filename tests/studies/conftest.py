@@ -1,5 +1,8 @@
-"""The studies under experiments/, loaded once; one of pure measurement whose functions are plain Python, run by real
-workers in a folder of its own; and trials without a process each."""
+"""Fixtures of the tests of studies.
+
+They are the studies under experiments/, a study whose only stage calls plain Python functions in real workers, and
+trials that run in this process.
+"""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -83,7 +86,7 @@ CLAIMS = """"id","notes","topic","claim","study","measurement","kind"
 
 
 class Studies(dict[str, Study]):
-    """Name -> the study, loaded where it is first asked for."""
+    """Name -> study. A study is loaded at its first use."""
 
     def __init__(self, experiments: Path):
         super().__init__()
@@ -101,15 +104,15 @@ def studies(root: Path) -> Studies:
 
 @pytest.fixture(scope="module")
 def study(request: pytest.FixtureRequest, studies: Studies) -> Study:
-    """The one that the file names as its STUDY."""
+    """The study that the test file names as its STUDY."""
     return studies[request.module.STUDY]
 
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch):
-    """Trials run here, one after the other, and not each in a process that imports everything anew.
+    """Runs trials in this process, one after the other, instead of in processes that import everything again.
 
-    Real processes are started by test_smoke.py, test_study_reproduce.py and the runners' own tests.
+    test_smoke.py, test_study_reproduce.py and the tests of the runners start real processes.
     """
 
     def start(folder: Path, **_):
@@ -117,9 +120,9 @@ def in_process(monkeypatch: pytest.MonkeyPatch):
             status = worker.work(folder)
         return SimpleNamespace(returncode=status, poll=lambda: status)
 
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # measurements pass NumPy's arrays, too
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # measurements also pass NumPy arrays
     monkeypatch.setattr(local, "start", start)
-    monkeypatch.setattr(worker, "keep_compiled_programs", lambda: None)  # the tests have a cache of their own
+    monkeypatch.setattr(worker, "keep_compiled_programs", lambda: None)  # the tests have their own cache
     monkeypatch.setattr(attempts.Attempt, "_watch", lambda self: None)
     yield
     jax.clear_caches()
@@ -133,13 +136,13 @@ def at_root(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers in this process take a fixed program for theirs (test_trial_programs.py lowers real ones)."""
+    """Workers in this process use a fixed program (test_trial_programs.py lowers real ones)."""
     monkeypatch.setattr(fingerprints, "program_of", lambda stages, given: {"sources": "of a test", "train": "one"})
 
 
 @pytest.fixture
 def saved(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
-    """Name of a picture that was saved -> how many lines, areas, images and texts each of its Axes shows."""
+    """Name of a saved picture -> the number of lines, areas, images and texts in each of its Axes."""
     pictures, save = {}, picture_file.save
 
     def counted(figure, path, **options):
@@ -164,9 +167,9 @@ def experiments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def fake(experiments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder `experiments` of a repository of its own, which is the working directory."""
+    """The folder `experiments` of a temporary repository, which is the working directory."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("attention_research.training.environment.modified", lambda: [])  # while one develops
+    monkeypatch.setattr("attention_research.training.environment.modified", lambda: [])  # for tests during development
     monkeypatch.setenv("FAKE_LOG", str(tmp_path / "ran.txt"))
     monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))
     folder = experiments / "fake"
@@ -180,6 +183,6 @@ def fake(experiments: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def ran(tmp_path: Path):
-    """What the measuring function logged: one line a call."""
+    """The log of the measuring function, with one line for each call."""
     path = tmp_path / "ran.txt"
     return lambda: sorted(path.read_text().splitlines()) if path.exists() else []

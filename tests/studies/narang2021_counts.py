@@ -2,7 +2,7 @@
 # ruff: noqa
 """Parameter and operation counts for every row of Table 1 of Narang et al. 2021 (arXiv 2102.11972).
 
-Plain python3, no dependencies.  Written from the specification in narang2021.md (own formulas, no code copied).
+Plain Python without dependencies. The formulas were written from a specification of the table; no code was copied.
 
 Two independent sources are compared with the paper:
   * closed formulas below (`Model` objects): exact trainable parameters; exact contraction multiply-adds (MACs)

@@ -1,4 +1,4 @@
-"""Results made by hand, rows of numbers without any trial having run; and what one stage measures, without a trial."""
+"""Results made by hand, rows of numbers without trials; and the measurements of one stage, without a trial."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from attention_research.studies.verdicts import Verdict
 
 
 def trial(row: str, seed: int = 0, point: int | None = None, name: str | None = None) -> Trial:
-    """A planned trial that nobody will run."""
+    """A planned trial that is never run."""
     identity = f"{row}-{seed}-{point}"
     return Trial(identity, row, name or row, seed, point, identity, "hash", {}, (), "sources", steps=600)
 
@@ -28,9 +28,9 @@ def results_of(
     curves: Mapping[str, list[list[list[float]]]] | None = None,
     **study: Any,
 ) -> Results:
-    """Results from row -> {"train.loss": [a number a seed], ...}; with points, the lists run over them (one seed).
+    """Results from row -> {"train.loss": [a number for each seed], ...}. With points, lists run over points (one seed).
 
-    `settings` are the scale's.
+    `settings` are those of the scale.
     """
     entries = []
     for row, columns in numbers.items():
@@ -56,7 +56,7 @@ def results_of(
 
 
 def with_margin(study: Study, claim: str, numbers: Mapping[str, Any], margin: str, folder: Path) -> Verdict:
-    """The verdict on a claim from numbers as `results_of` takes them, where the claim's line declares this margin."""
+    """The verdict on a claim from numbers in the form of `results_of`, if the claim's line declares this margin."""
     folder.joinpath("claims.csv").write_text(f"id,study,margin\n{claim},by/hand,{margin}\n", encoding="utf-8")
     made = results_of(numbers, claims="claims.csv")
     there = dataclasses.replace(made.study, path=folder / "hand.py")
@@ -64,14 +64,14 @@ def with_margin(study: Study, claim: str, numbers: Mapping[str, Any], margin: st
 
 
 def measured(study: Study, row: str, **settings: Any) -> dict[str, Any]:
-    """What a row's only stage gives with these settings, found as a worker finds it."""
+    """The measurement of a row's only stage with these settings, called as by a worker."""
     (found,) = study.rows_at("cpu", [row])
     (stage,) = found.stages or study.stages
     return dereference(reference(stage.function))(**{**found.settings, **settings}, seed=0)
 
 
 def page_of_the_record(study: str, scale: str, workdir: Path) -> str:
-    """The page of a recorded table as its record alone gives it, drawn in an empty folder."""
+    """The page of a recorded table computed from its record alone, in an empty folder."""
     summary = run_study(study, scale=scale, render=True, workdir=workdir)
     verdicts = [workdir / "verdicts.md"] if summary["verdicts"] else []
     texts = [(workdir / "table.md").read_text(encoding="utf-8")]

@@ -1,4 +1,4 @@
-"""The studies of naming: printed cells, configurations, verdicts on numbers made by hand, whole runs at smoke."""
+"""The naming studies: published cells, configurations, verdicts on made-up numbers, whole runs at smoke scale."""
 
 import csv
 import sys
@@ -62,8 +62,10 @@ def parameters(config):
 
 
 def test_the_papers_sizes_are_counted(naming, see):
-    """D 128, k1 32, k2 16, windows 18, 19, 2. See et al. 2017, section 5: 21,499,600 weights, pointing adds 1,153,
-    coverage 512."""
+    """D 128, k1 32, k2 16, windows 18, 19, 2.
+
+    See et al. 2017, section 5: 21,499,600 weights; pointing adds 1,153 and coverage 512.
+    """
     row = next(row for row in naming[0].rows if row.id == "copy_attention")
     own = parameters(configuration(naming[0], "gpu", row))
     body = {name: size for name, size in own.items() if not name.startswith(("vocabulary.", "cell."))}

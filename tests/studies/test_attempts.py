@@ -1,4 +1,4 @@
-"""Attempts at one trial: numbered, the newest alone works, and one that comes back from the dead changes nothing."""
+"""Attempts at one trial are numbered. Only the newest one works, and a resumed old one changes nothing."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ TRAINING = {"steps": 60, "log_every": 1, "checkpoint_every": 5, "eval_every": 30
 
 
 def contents(folder):
-    """Every file under a folder but the attempts' own and the log, with its bytes' digest."""
+    """Every file under a folder, except the attempts' own files and the log, with the digest of its bytes."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -37,7 +37,7 @@ def contents(folder):
 
 
 def test_a_number_is_granted_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(Attempt, "_watch", lambda self: None)  # it would end this process
+    monkeypatch.setattr(Attempt, "_watch", lambda self: None)  # the watch would end this process
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: Attempt.begin(tmp_path).number, range(8)))
     assert sorted(found) == list(range(1, 9)) and attempts.attempts(tmp_path) == 8
@@ -54,7 +54,7 @@ def test_the_newest_alone_stays(tmp_path):
 def test_one_that_does_not_leave_is_named(tmp_path, monkeypatch):
     import fcntl
 
-    monkeypatch.setattr(Attempt, "_watch", lambda self: None)  # it would end this process
+    monkeypatch.setattr(Attempt, "_watch", lambda self: None)  # the watch would end this process
     monkeypatch.setattr(attempts, "PATIENCE_SECONDS", 0.1)
     Attempt.begin(tmp_path)
     with (tmp_path / ".lock").open("a") as file:
@@ -75,7 +75,7 @@ def test_what_an_exit_status_means(tmp_path, status, state):
 @pytest.mark.slow
 @pytest.mark.data
 def test_an_attempt_that_comes_back_from_the_dead_changes_nothing(tmp_path, root):
-    """Frozen in the middle of training, on storage whose locks reach nobody else; awake again once another is done."""
+    """Frozen in the middle of training, on storage without shared locks, and resumed after another attempt is done."""
     from attention_research.studies.study import Row, Scale, Study
     from attention_research.studies.trials import Folder, plan
 
@@ -101,8 +101,8 @@ def test_an_attempt_that_comes_back_from_the_dead_changes_nothing(tmp_path, root
         assert dead.wait(60) == SUPERSEDED
         after = contents(folder)
         assert {name: after.get(name) for name in before} == before
-        # The disk may take the rest of what it was given before: a checkpoint without its seal and its name, which
-        # is none.
+        # Writes that had been started may still reach the disk: an unfinished checkpoint without its marker and name,
+        # which does not count as a checkpoint.
         assert all(
             name.startswith("checkpoints/") and ".orbax-checkpoint-tmp/" in name for name in after.keys() - before
         )

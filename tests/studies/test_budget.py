@@ -1,4 +1,4 @@
-"""Budgets: rates and lengths by validation loss, of trials that are made up in this process, and of one real study."""
+"""Budgets: rates and lengths chosen by validation loss, with simulated trials in this process, and one real study."""
 
 import json
 import math
@@ -61,7 +61,7 @@ def test_a_rate_wins_by_its_loss(case):
     assert on_the_edge(best, (0.5, 1.0, 2.0)) == (factor in (0.5, 2.0))
 
 
-#: Losses at 50, 100, 200, ... steps: the steps chosen, whether that is final, whether to go on, and what is said.
+#: Losses at 50, 100, 200, ... steps: the chosen steps, whether that is final, whether to go on, and the message.
 LENGTHS = {
     "two that helped, then none": ((4.0, 3.0, 2.9, 2.89), 200, True, False, "400 steps lower .* by 0.3%, less than 1%"),
     "exactly the share helps": ((4.0, 3.96, 3.95), 100, True, False, "by 0.3%"),
@@ -163,7 +163,7 @@ def test_a_schedule_is_stretched_with_the_steps(kind):
 
 @pytest.mark.parametrize("kind", fast_are(["noam"], ["noam", "cosine", "linear", "inverse_sqrt"]))
 def test_a_stretched_schedule_has_the_rates_of_the_shorter_one(kind):
-    """rate(factor x t) of the longer one is rate(t) of the shorter one: everywhere, and so the same peak."""
+    """rate(factor x t) of the longer schedule equals rate(t) of the shorter one everywhere, and so do the peaks."""
     settings = {"training.steps": 200, "training.schedule": {"kind": kind, "warmup_steps": 40}}
     config = load(CONFIG, settings.items())
     longer = config.override(stretched(config.resolved["training"], 4.0).items())
@@ -174,7 +174,7 @@ def test_a_stretched_schedule_has_the_rates_of_the_shorter_one(kind):
 
 
 class Crew:
-    """Ends each trial at once, with the validation losses that `losses(row, given)` gives, NaN where it diverged."""
+    """Ends each trial at once with the validation losses of `losses(row, given)`, which are NaN if it diverged."""
 
     jobs = 1
 
@@ -220,8 +220,10 @@ STUDY = Study(
 
 
 def losses(row, training):
-    """The lower the longer, down to 160 steps; the best rates are 0.4 of `base` and 0.1 of `wild`, which diverges at
-    0.4."""
+    """The loss decreases with the length up to 160 steps.
+
+    The best rates are 0.4 for `base` and 0.1 for `wild`, which diverges at 0.4.
+    """
     rate, steps = training["learning_rate"], training["steps"]
     if row == "wild" and rate > 0.3:
         return [2.0, math.nan]
@@ -231,7 +233,7 @@ def losses(row, training):
 
 
 def find(workdir, crew, study=STUDY, recorded=None, **options):
-    """The document; without data, pictures or waiting. `recorded` stands for the study's own trials."""
+    """The budget's document, without data, pictures or waiting. `recorded` stands for the study's own trials."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "prepare_data", lambda trials: None)
         patch.setattr(run, "fingerprint", lambda: "sources")
@@ -245,7 +247,7 @@ def find(workdir, crew, study=STUDY, recorded=None, **options):
 
 @pytest.fixture(scope="module")
 def ran_before(tmp_path_factory, root):
-    """(the folder, the crew, the document) of a budget that was found."""
+    """(the folder, the crew, the document) of a finished budget."""
     workdir, crew = tmp_path_factory.mktemp("budget"), Crew(losses)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
@@ -269,7 +271,8 @@ def test_a_budget_is_found(ran_before):
         (320, 64),
     ]
     assert (part["steps"], part["factor"], part["final"]) == (160, 4.0, True)
-    # smoke's warm-up is 100; Noam's factor grows with the root of the warm-up, so that the peak is the one tried
+    # The warm-up of smoke is 100. Noam's factor grows with the root of the warm-up, so that the peak is the tested
+    # rate.
     assert part["families"][0]["overrides"] == {
         "training.steps": 160, "training.eval_every": 16, "training.schedule.warmup_steps": 400,
         "training.learning_rate": 0.8,
@@ -290,7 +293,7 @@ def test_the_same_command_runs_nothing_again(ran_before):
 
 
 def test_hours_are_those_of_all_rows_and_seeds(ran_before):
-    """15 seconds to start, 4 steps a second; no record says what comes after training."""
+    """15 seconds to start, then 4 steps a second. No record has the time after training."""
     *_, found = ran_before
     seconds = {row["row"]: (row["steps"], round(3600 * row["hours_a_seed"], 6)) for row in found["rows"]}
     assert seconds == {"base": (160, 55), "same": (160, 55), "wild": (160, 55), "longer": (480, 135)}
@@ -362,7 +365,7 @@ def test_a_mistake_is_one_line(case, capsys):
 
 @pytest.mark.slow
 def test_a_real_budget(tmp_path, in_process):
-    """Two lengths of one row on generated words, each trial in this process."""
+    """Two lengths of one row on generated words, with each trial in this process."""
     data = {
         "name": "generated_translation/monotone", "source_language": "source", "target_language": "target",
         "tokenizer": {"kind": "words"}, "batching": {"kind": "buckets", "boundaries": (32,)},

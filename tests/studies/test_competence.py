@@ -1,4 +1,4 @@
-"""Whether models have learned their task decides whether a claim that rests on them is judged."""
+"""A claim is judged only if the models that it rests on have learned their task."""
 
 import csv
 import dataclasses
@@ -26,7 +26,7 @@ NUMBERS = {
 
 @pytest.fixture
 def floors(monkeypatch):
-    """Floors by slug; a row's data make no difference here."""
+    """Floors by slug, whatever the row's data."""
     known = {"trigram": 31.0}
     monkeypatch.setattr(Results, "floor", lambda self, slug, key, row: known.get(slug), raising=False)
     return known
@@ -34,7 +34,7 @@ def floors(monkeypatch):
 
 @pytest.fixture
 def made(tmp_path, floors):
-    """Results of a study of one claim, `it`."""
+    """Results of a study with one claim, `it`."""
     path = tmp_path / "claims.csv"
 
     def make(numbers=NUMBERS, *, kind="empirical", function=lambda _: Verdict(HELD, "it did"), **study):
@@ -59,7 +59,7 @@ def only(results):
         (Competence("good", PERPLEXITY, "trigram", margin=1.5), True),  # 29.5 against 31
         (Competence("good", PERPLEXITY, "trigram", margin=1.6), False),
         (Competence("standard", PERPLEXITY, "trigram"), False),
-        (Competence("standard", PERPLEXITY, line=90.0), True),  # a line has to be reached, a floor to be beaten
+        (Competence("standard", PERPLEXITY, line=90.0), True),  # a line must be reached, a floor must be beaten
         (Competence("standard", PERPLEXITY, line=89.9), False),
         (Competence("standard", PERPLEXITY, line=90.0, higher=True), True),
         (Competence("standard", PERPLEXITY, line=90.1, higher=True), False),
@@ -137,7 +137,7 @@ def test_of_two_tasks_the_learned_one_is_judged_without_the_others_rows(made):
     one = only(made(competence=tasks, function=function))
     assert one.status == HELD and [bar.row for bar in one.competence] == ["good", "standard"]
     assert seen == [{"standard": (), "bad": (), "good": (3.0, 3.1)}]
-    # Two bars for the same rows have both to be reached.
+    # If there are two bars for the same rows, both must be reached.
     both = (Competence("good", PERPLEXITY, "trigram"), Competence("good", PERPLEXITY, line=20.0))
     one = only(made(competence=both, function=function))
     assert one.status == UNTESTED and one.verdict.because.endswith("(perplexity 29.5, line 20)")

@@ -1,4 +1,4 @@
-"""`dosovitskiy2020/table1` and `data_size`: counts, what is measured of a rollout, and the verdict by hand."""
+"""`dosovitskiy2020/table1` and `data_size`: counts, the measures of attention rollout, and verdicts by hand."""
 
 import json
 
@@ -18,7 +18,7 @@ SIZES = (250, 1000, 4000, 16_000)
 
 
 def counted(variant):
-    """Parameters by the paper's equations 1 to 4 and section 3.1: with the head, and without."""
+    """Parameters by the paper's equations 1 to 4 and section 3.1: (with the head, without it)."""
     patch, layers, width, hidden = {
         "b16": (16, 12, 768, 3072), "b32": (32, 12, 768, 3072), "l16": (16, 24, 1024, 4096),
         "l32": (32, 24, 1024, 4096), "h14": (14, 32, 1280, 5120),
@@ -43,7 +43,7 @@ def test_counts_are_the_closed_form_and_the_known_ones(studies, variant, tmp_pat
 
 
 def test_the_printed_307_is_no_count_of_l16():
-    """86 is B/16 without a head and 632 H/14 with one, but L/16 rounds to 304 and 303; L/32 rounds to 307."""
+    """86 is B/16 without a head and 632 is H/14 with one. L/16 rounds to 304 and 303, but L/32 rounds to 307."""
     millions = lambda variant: {round(count / 1e6) for count in counted(variant).values()}
     assert 86 in millions("b16") and 632 in millions("h14")
     assert millions("l16") == {304, 303} and 307 in millions("l32")
@@ -67,13 +67,13 @@ def test_every_row_resolves_at_every_scale(name, studies):
 
 
 def test_what_reaches_the_class_token_is_a_share_of_each_patch():
-    """Two layers in which the token reads one patch alone, and in which it reads it through another."""
+    """Two layers in which the class token reads one patch directly, or through another patch."""
     weights = np.zeros((2, 1, 5, 5))
     weights[:, 0] = np.eye(5)
     weights[1, 0, 0] = np.eye(5)[3]
     token = np.eye(5)[0]
     np.testing.assert_allclose(over_patches(weights, token), [[0, 0], [1, 0]])
-    weights[0, 0, 3] = np.eye(5)[2]  # half of what patch 3 holds by then is patch 2's
+    weights[0, 0, 3] = np.eye(5)[2]  # half of patch 3's content then comes from patch 2
     np.testing.assert_allclose(over_patches(weights, token), [[0, 0.5], [0.5, 0]])
     patches = weights[:, :, 1:, 1:]
     assert over_patches(patches, np.full(4, 0.25)).sum() == pytest.approx(1)
@@ -86,7 +86,7 @@ def test_what_is_not_black_is_the_object():
 
 
 def trained(vit, cnn, attention, **others):
-    """Three seeds a row around these means at each size."""
+    """Three seeds for each row around these means at each size."""
     near = lambda mean: {"evaluate.accuracy": [mean - 0.1, mean, mean + 0.1], "evaluate.majority_accuracy": 3 * [10.0]}
     rows = {f"{model}_{size}": near(value)
             for model, values in (("vit", vit), ("cnn", cnn), ("cnn_attention", attention))

@@ -1,4 +1,4 @@
-"""`lectures/efficient_at_scale`, `linformer2020/table2`, `lectures/glue`: claims, rows' configs, verdicts by hand."""
+"""`lectures/efficient_at_scale`, `linformer2020/table2` and `lectures/glue`: claims, configs, verdicts by hand."""
 
 import csv
 import math
@@ -40,7 +40,7 @@ def test_linformers_rows_are_those_of_the_paper(studies, root):
 
 
 def by_size(**gaps):
-    """Three seeds' losses at four sizes: full attention's, and those with a gap at each size."""
+    """Losses of three seeds at four sizes: full attention, and variants with a gap at each size."""
     full = [[4.0 + 0.01 * seed, 3.5, 3.0, 2.8] for seed in range(3)]
     rows = {kind: {"measure.losses": full, "measure.parameters": [[1e3, 1e4, 1e5, 1e6]] * 3}
             for kind in ("full", "full_masked")}  # fmt: skip
@@ -129,5 +129,5 @@ def test_the_leader_has_to_be_clearly_above_all_others(studies):
     assert judge(transformer=70.0, **below) == HELD
     assert judge(transformer=63.0, **below) == FAILED
     assert judge(transformer=50.0, **below) == FAILED
-    assert judge(transformer=65.05, **{**below, "lstm": 65.0}) == FAILED  # not clear
+    assert judge(transformer=65.05, **{**below, "lstm": 65.0}) == FAILED  # the difference is not clear
     assert judge(transformer=70.0) == UNTESTED

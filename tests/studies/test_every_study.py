@@ -1,4 +1,4 @@
-"""What holds of every study under experiments/; and a whole run at `smoke` of those whose own file has none."""
+"""Properties of every study under experiments/, and a run at `smoke` for studies without one in their own file."""
 
 import inspect
 import json
@@ -13,7 +13,7 @@ from attention_research.studies.results import Results, published, table
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, claims_of
 
 STUDIES = tuple(find_studies(Path(__file__).parents[2] / "experiments"))
-#: Verdicts that need no trial, with what they say: computed from the modules, or from what is printed and counted.
+#: Verdicts that need no trial, computed from the modules or from published and counted numbers.
 EXACT = {
     "bahdanau2015/figure3": {"no-alignment-supervision": HELD},
     "bahdanau2015/table1": {"rnnsearch-three-rnns": HELD, "score-uses-previous-state": HELD},
@@ -26,9 +26,9 @@ EXACT = {
     "vaswani2017/table2": {"transformer-bleu": HELD},
     "vaswani2017/table3": {"transformer-base-sizes": HELD, "transformer-architecture-figure": HELD},
 }  # fmt: skip
-#: A measurement of several learning rates -> what it chooses one by, where it does not call `fit_best`.
+#: A measurement of several learning rates -> the call with which it chooses one, if it does not use `fit_best`.
 CHOOSE = {"measure_batch_sizes": "at_best(", "measure_fit": "best("}
-#: Study -> a row of each kind, where it has many; of the others all.
+#: Study -> one row of each kind, for studies with many rows. Other studies run all rows.
 SMOKE = {
     "haviv2022/nopos": "none,none_masked",
     "haviv2022/probe": "none",
@@ -109,12 +109,12 @@ def test_every_printed_cell_has_its_row_and_nothing_is_drawn_of_nothing(name, st
     assert set(published(study)) <= {row.id for row in study.rows}
     bare = Results(study, "cpu", study.rows, ())
     assert len(table(bare)) == 1 + len(study.rows)
-    if name != "narang2021/table1":  # whose steps a second are recorded apart
+    if name != "narang2021/table1":  # its steps a second are recorded separately
         assert [draw(bare, tmp_path) for draw in study.figures] == [None] * len(study.figures)
 
 
 def test_a_measurement_of_several_learning_rates_chooses_on_validation_examples(studies):
-    """By `fit_best`, or by what CHOOSE names."""
+    """The choice is made by `fit_best` or by the call in CHOOSE."""
     every = [(study, row) for study in map(studies.__getitem__, STUDIES) for row in study.rows]
     functions = {stage.function for study, row in every for stage in row.stages or study.stages if stage.function}
     several = {function for function in functions if "rates" in inspect.signature(function).parameters}

@@ -1,4 +1,4 @@
-"""The stage `finetune`: addresses, what a worker makes of it, what fails alone, and a real study of two rows."""
+"""The stage `finetune`: addresses, the work of a worker, separate failures, and a real study of two rows."""
 
 import dataclasses
 import json
@@ -39,7 +39,7 @@ COLUMNS = (Column("evaluate.perplexity", "perplexity", fixed(1)), Column("topics
 
 
 def study_of(*stages, rows=2, replicas=False, **overrides):
-    """Rows of two widths."""
+    """A study with rows of two widths."""
     overrides = {"data": DATA, **overrides, "data.tokenizer": "words"}
     scale = Scale(CONFIG, overrides, seeds=1, replicas=replicas)
     both = tuple(Row(f"width-{width}", f"width {width}", {"model.width": width}) for width in (8, 12)[:rows])
@@ -79,8 +79,8 @@ def test_a_second_task_is_planned_with_the_rows_settings_but_from_nothing():
 def test_an_address_is_of_the_settings_and_the_stage_before():
     stages = lambda *tunings, **settings: [stage["address"] for stage in planned(*tunings, **settings)[0].stages]
     topics = stages(finetune("topics", TOPICS))
-    assert stages(finetune("topics", {**TOPICS, "training.steps": "3"})) == topics  # said otherwise
-    assert stages(finetune("topics", {**TOPICS, "training.log_every": 2})) == topics  # how, not what
+    assert stages(finetune("topics", {**TOPICS, "training.steps": "3"})) == topics  # written differently
+    assert stages(finetune("topics", {**TOPICS, "training.log_every": 2})) == topics  # affects logging only
     longer = stages(finetune("topics", {**TOPICS, "training.steps": 4}))
     assert longer[:2] == topics[:2] == stages() and longer[2] != topics[2]
     assert stages(finetune("topics", TOPICS), **{"training.steps": 9})[2] != topics[2]
@@ -110,7 +110,7 @@ def test_no_name_stands_twice():
 
 @pytest.fixture
 def trial(tmp_path, monkeypatch):
-    """A planned trial with two fine-tunings, whose training and evaluation are fakes: `fails` says which of them."""
+    """A planned trial with two fine-tunings. Training and evaluation are fakes, and `fails` names failing ones."""
     (first, _) = planned(finetune("topics", TOPICS), finetune("titles", TOPICS))
     folder = Folder(tmp_path)
     place = folder.prepare(dataclasses.replace(first, count=False), rerun_stale=False)
@@ -124,7 +124,7 @@ def trial(tmp_path, monkeypatch):
         return {"perplexity": 7.0, "train_loss": 1.5}
 
     monkeypatch.setattr(finetuning, "run", run)
-    monkeypatch.setattr(worker.Attempt, "begin", lambda place: worker.Attempt(place, 1))  # whom no later one ends
+    monkeypatch.setattr(worker.Attempt, "begin", lambda place: worker.Attempt(place, 1))  # never superseded
     said = {"train": {"loss": 2.0}, "evaluate": {"perplexity": 30.0}}
     for kind, outcome in said.items():
         monkeypatch.setitem(worker.STAGES, kind, lambda *_, kind=kind, outcome=outcome: calls.append(kind) or outcome)
@@ -132,7 +132,7 @@ def trial(tmp_path, monkeypatch):
 
 
 def rows(trial):
-    """The table of the one row that there is."""
+    """The table's only row."""
     study = study_of(finetune("topics", TOPICS), finetune("titles", TOPICS), rows=1)
     found = collect(study, "smoke", [trial.trial], trial.folder)
     return dict(zip(*table(found)[:2], strict=True))
@@ -201,7 +201,7 @@ def test_members_of_a_group_are_fine_tuned_one_by_one():
 
 
 def corpus(folder, letters):
-    """Lines of words of these letters, and the same words backwards."""
+    """Lines of words of these letters, and the same words reversed."""
     rng, paths = np.random.default_rng([ord(letter) for letter in letters]), {}
     for split, size in {"train": 40, "validation": 6, "test": 6}.items():
         lines = [[*rng.choice(list(letters), rng.integers(2, 6))] for _ in range(size)]
@@ -222,7 +222,7 @@ SMALL = {
 @pytest.mark.slow
 @pytest.mark.parametrize("replicas", [False, True], ids=["alone", "together"])
 def test_a_study_trains_fine_tunes_and_evaluates_once(tmp_path, monkeypatch, capfd, in_process, replicas):
-    """Two rows with one seed, or one row with two seeds in one program; killed while the first one is fine-tuned."""
+    """Two rows with one seed, or one row with two seeds in one program; killed during the first fine-tuning."""
     monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     second = {"data": corpus(tmp_path, "bcdefg"), "training.steps": 3, "training.checkpoint_every": 1}
@@ -249,7 +249,7 @@ def test_a_study_trains_fine_tunes_and_evaluates_once(tmp_path, monkeypatch, cap
     assert before == sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "study" / "trials").rglob("*"))
 
 
-#: Four steps of training, and three of fine-tuning.
+#: Four steps of training and three of fine-tuning.
 DIES = """
 import os, sys
 from pathlib import Path
@@ -271,7 +271,7 @@ worker.work(Path(sys.argv[1]))
 
 @pytest.mark.slow
 def test_an_interrupted_fine_tuning_goes_on(tmp_path, monkeypatch):
-    """A worker is killed in the fine-tuning's third step; the next one trains on from the second."""
+    """A worker is killed in the third step of the fine-tuning. The next one continues from the second step."""
     monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
     second = {"data": corpus(tmp_path, "bcdefg"), "training.steps": 4, "training.checkpoint_every": 1}

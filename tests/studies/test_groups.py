@@ -1,4 +1,4 @@
-"""Trials trained together: which they are, and that each is what it would be alone."""
+"""Trials that are trained together: how they are grouped, and that each equals its run alone."""
 
 import json
 
@@ -81,7 +81,7 @@ def curves(folder):
 
 @pytest.fixture
 def sweep(in_process, capsys):
-    """Runs the command; gives what it prints: the table, and what it says while it runs."""
+    """Runs the command. Returns its output: the table, and the messages while it runs."""
 
     def run(*arguments):
         assert main(["sweep", *arguments]) == 0

@@ -1,4 +1,4 @@
-"""The studies of images: every claim with its verdict, verdicts on numbers made by hand, measures on made arrays."""
+"""The image studies: every claim has a verdict; verdicts on made-up numbers, measures on made-up arrays."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def seeds(value):
 
 
 def status(study, claim, **rows):
-    """The verdict from row -> {number of a stage: its mean}; three seeds around each."""
+    """The verdict from row -> {number of a stage: its mean}, with three seeds around each mean."""
     numbers = {row: {key: value if isinstance(value, list) else seeds(value) for key, value in columns.items()}
                for row, columns in rows.items()}  # fmt: skip
     return study.verdicts[claim](results_of(numbers)).status
@@ -129,7 +129,7 @@ def test_questions(studies):
 
 
 def test_where_a_made_captioner_looks():
-    """Of two pictures with four places in four cells: one that looks right, one that never does."""
+    """Two pictures with four places in four cells: one captioner looks at the right place, one never does."""
     cells = np.array([0, 2, 2, 0, 3])
     right = np.eye(4)[[0, 1, 1, 0, 2]]
     wrong = np.eye(4)[[1, 3, 3, 1, 3]]

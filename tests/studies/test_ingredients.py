@@ -1,4 +1,4 @@
-"""The studies of a Transformer's ingredients: every claim with its verdict, every row's config, verdicts by hand."""
+"""The studies of a Transformer's ingredients: claims have verdicts, rows have configs; verdicts by hand."""
 
 import math
 
@@ -15,7 +15,7 @@ NAMES = (*SCHEMES, "lectures/positions", "lectures/heads")
 
 
 def judged(study, claim, numbers, **settings):
-    """The verdict's status and words, from numbers by row, with the study's own rows and the scale's settings."""
+    """The verdict's status and text, from numbers by row, with the study's own rows and the scale's settings."""
     return study.verdicts[claim](results_of(numbers, settings=settings))
 
 

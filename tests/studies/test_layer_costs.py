@@ -1,4 +1,4 @@
-"""`vaswani2017/table1` and `lectures/complexity`: what is measured at small sizes, and verdicts by hand."""
+"""`vaswani2017/table1` and `lectures/complexity`: measurements at small sizes, and verdicts by hand."""
 
 import dataclasses
 import math
@@ -34,7 +34,7 @@ def test_a_layer_is_counted_chained_and_followed(row, powers, chain, path, studi
 def test_a_layer_of_the_lectures_is_counted_and_timed(studies):
     sizes = {"lengths": (8, 16), "widths": (16, 32), "chained": (4, 8), "counted": (64, 128), "seconds": 0.0}
     found = measured(studies["lectures/complexity"], "attention_core", **sizes)
-    # 2 n^2 d of scores and sums against 2, 8 and k = 3 times n d^2, but for the softmax's scale and the gates
+    # 2 n^2 d for scores and sums against 2, 8 and k = 3 times n d^2, without the softmax's scale and the gates.
     for other, times in (("rnn", 1), ("lstm", 4), ("convolution", 1.5)):
         assert all(
             abs(length - times * width) <= 3 for length, width in zip(found["crossovers"][other], (16, 32), strict=True)
@@ -56,7 +56,7 @@ def test_a_block_is_counted_and_its_gradient_exact(studies):
 
 
 def layers(**powers):
-    """Numbers of the layers as they should be, some of them replaced."""
+    """Numbers of the layers as predicted by the formulas, some of them replaced."""
     rows = {
         "attention_core": (2, 1, 0), "attention": (1.8, 1.5, 0), "rnn": (1, 2, 1), "lstm": (1, 2, 1),
         "convolution": (1, 2, 0),

@@ -1,4 +1,4 @@
-"""Studies of the lectures with exact laws: the verdicts of laws and of trained rows, by hand."""
+"""Studies of the lectures with exact laws: verdicts on laws and on trained rows, by hand."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ STUDIES = tuple(
 
 
 def law(zero, other=1.0, said=0.0):
-    """Two seeds of a law, of which the second differs."""
+    """Two seeds of a law, with changed numbers for the second."""
     columns = {"zeros": [{"it": 0.0}, {"it": zero}], "others": [{"not": other}, {"not": 1.0}],
                "said": [{"times": said}] * 2}  # fmt: skip
     return {f"measure.{name}": values for name, values in columns.items()}
@@ -36,7 +36,7 @@ def test_the_loops_time_is_told(studies):
 
 
 def rows(key, **values):
-    """Three seeds a row, close together."""
+    """Three seeds for each row, close together."""
     return {row: {key: [0.99 * value, value, 1.01 * value]} for row, value in values.items()}
 
 

@@ -1,4 +1,4 @@
-"""`lectures/identity`: what the measure returns, and its verdicts by hand."""
+"""`lectures/identity`: the result of the measurement, and its verdicts by hand."""
 
 import pytest
 from results_of import results_of
@@ -14,7 +14,7 @@ def judged(study, claim, rows):
 
 
 def errors(*seeds, steps=(50, 50), floor=0.004):
-    """What two seeds or more measured, the same on both targets."""
+    """Errors of two or more seeds, the same on both targets."""
     numbers = {"identity_errors": list(seeds), "near_errors": list(seeds), "near_floor": [floor] * len(seeds)}
     numbers |= {f"{target}_steps": [steps] * len(seeds) for target in ("identity", "near")}
     return {f"measure.{name}": values for name, values in numbers.items()}

@@ -1,4 +1,4 @@
-"""`lectures/nonlinearity`: verdicts by hand, every row's config, parameters that agree."""
+"""`lectures/nonlinearity`: verdicts by hand, every row's config, equal parameter counts."""
 
 import pytest
 from results_of import results_of

@@ -1,4 +1,4 @@
-"""`lectures/normalization`: measures that are exact, every row's config, verdicts by hand."""
+"""`lectures/normalization`: exact measures, every row's config, verdicts by hand."""
 
 import math
 
@@ -67,7 +67,7 @@ def test_the_error_by_batch_size_is_told_beside_the_exact_verdict(study):
 
 
 def trained(**perplexities):
-    """Three seeds a row, of a unigram model of 100."""
+    """Three seeds for each row, with a unigram perplexity of 100."""
     return {row: {"evaluate.perplexity": [0.99 * value, value, 1.01 * value],
                   "evaluate.unigram_perplexity": [100.0] * 3} for row, value in perplexities.items()}  # fmt: skip
 
@@ -104,7 +104,7 @@ def test_faster_means_that_every_seed_is_at_the_set_loss_before_any_without(stud
         return judged(study, "layernorm-trains-faster", trained(layer_norm=40, none=80), curves=curves)
 
     won = judge((50, 60, 50), (200, 210, 400))
-    assert won.status == UNTESTED and "2 of 3 seeds" in won.because  # the other rates are not there
+    assert won.status == UNTESTED and "2 of 3 seeds" in won.because  # the other rates are missing
     assert won.cases["rate of the config"] == CLEAR
     assert judge((50, 60, 210), (200, 210, 220)).status == FAILED
 

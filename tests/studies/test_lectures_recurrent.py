@@ -1,4 +1,4 @@
-"""The lectures' studies of recurrence: verdicts by hand, pictures, equal parameters, every row's config, smoke runs."""
+"""The lectures' studies of recurrence: verdicts by hand, pictures, equal parameters, configs, smoke runs."""
 
 import numpy as np
 import pytest

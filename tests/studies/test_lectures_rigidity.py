@@ -1,4 +1,4 @@
-"""`lectures/rigidity`: every claim with its verdict, verdicts by hand."""
+"""`lectures/rigidity`: every claim has a verdict; verdicts by hand."""
 
 from results_of import results_of, with_margin
 
@@ -34,11 +34,11 @@ def unlike(**means):
 def test_the_rule_is_rigid_where_learned_projections_repair_it(study, tmp_path):
     judge = lambda margin="", **means: with_margin(study, "basic-is-rigid", unlike(**means), margin, tmp_path).status
     good = {"none": (0.1, 0.1), "basic": (0.9, 0.1), "shared": (0.9, 0.1), "learned": (0.9, 0.9)}
-    assert judge(**good) == UNTESTED  # that it sees nothing there takes a margin
+    assert judge(**good) == UNTESTED  # "sees nothing there" needs a margin
     assert judge(margin="0.05", **good) == HELD
     assert judge(margin="0.05", **{**good, "shared": (0.9, 0.5)}) == FAILED
     assert judge(**{**good, "learned": (0.9, 0.11)}) == FAILED
-    assert judge(**{**good, "none": (0.9, 0.1)}) == FAILED  # the rule sees nothing even where it should
+    assert judge(**{**good, "none": (0.9, 0.1)}) == FAILED  # the rule finds nothing even where it should
 
 
 def inputs(**gaps):

@@ -1,4 +1,4 @@
-"""`lectures/scaling`: measures on random vectors by formula, verdicts by hand, every row's config."""
+"""`lectures/scaling`: measures on random vectors against formulas, verdicts by hand, every row's config."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_the_variance_of_random_logits_is_the_width(study):
     np.testing.assert_allclose(plain["logit_variances"], [4, 64], rtol=0.1)
     np.testing.assert_allclose(scaled["logit_variances"], [1, 1], rtol=0.1)
     assert abs(plain["variance_power"] - 1) < 0.05 and abs(scaled["variance_power"]) < 0.05
-    even = np.sqrt(1 / 64 - 1 / 64**2)  # the Jacobian's norm of a row of 64 equal weights
+    even = np.sqrt(1 / 64 - 1 / 64**2)  # the norm of the Jacobian for a row of 64 equal weights
     assert even < scaled["jacobian_by_factor"][0] < 1.05 * even
 
 

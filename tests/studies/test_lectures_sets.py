@@ -17,7 +17,7 @@ def test_every_model_answers_every_question(study):
 
 
 def judged(study, any_order, ascending, changed=0.0):
-    """The verdict where attention gets 0.9 of everything and the recurrence these, by task."""
+    """The verdict if attention gets 0.9 everywhere and the recurrence gets these numbers, by task."""
     near = lambda x: [x - 0.01, x, x + 0.01]
     rows = {}
     for task, first, second in zip(TASKS, any_order, ascending, strict=True):

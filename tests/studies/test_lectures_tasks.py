@@ -1,4 +1,4 @@
-"""`lectures/seq2seq_tasks` and `lectures/agreement`: every row's config, verdicts and pictures from numbers by hand."""
+"""`lectures/seq2seq_tasks` and `lectures/agreement`: configs, verdicts and pictures from made-up numbers."""
 
 import pytest
 from results_of import results_of
@@ -10,7 +10,7 @@ NAMES = ("lectures/seq2seq_tasks", "lectures/agreement")
 
 
 def rows(**numbers):
-    """row -> stage.number -> a value a seed; names are given as stage__number."""
+    """row -> stage.number -> a value for each seed. Names are given as stage__number."""
     return {row: {name.replace("__", "."): values for name, values in of.items()} for row, of in numbers.items()}
 
 
@@ -40,7 +40,7 @@ def test_lengths_are_judged_cell_by_cell(studies):
     assert judge([[1.0, None], [0.95, 0.9]], [[0.9, None], [0.9, 0.95]]).status == HELD
     partly = judge([[1.0, 0.2], [0.95, 0.9]], [[1.0, 0.2], [0.9, 0.95]])
     assert partly.status == CONDITION and "3 of 4 cells" in partly.because and "worst has 20.0%" in partly.because
-    assert judge([[1.0, 0.2], [0.5, 0.95]], [[1.0, 0.2], [0.5, 0.95]]).status == FAILED  # equal lengths alone
+    assert judge([[1.0, 0.2], [0.5, 0.95]], [[1.0, 0.2], [0.5, 0.95]]).status == FAILED  # good at equal lengths only
 
 
 def test_a_summary_has_to_beat_the_lead_sentence(studies):
@@ -108,7 +108,7 @@ def test_distance_has_to_hurt_the_fixed_vector_and_it_alone(studies):
     assert judge(falls, good, good) == HELD
     assert judge(falls, good, gender([1.0, 1.0, 1.0], [0.9, 0.91, 0.9])) == FAILED
     assert judge(good, good, good) == FAILED
-    assert judge(gender([0.5, 0.52, 0.49], [0.5, 0.5, 0.51]), good, good) == FAILED  # it never knew
+    assert judge(gender([0.5, 0.52, 0.49], [0.5, 0.5, 0.51]), good, good) == FAILED  # it never learned the gender
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The study of rationales: its rows resolve, verdicts follow from numbers, pictures show what was measured."""
+"""The rationale study: its rows resolve, verdicts follow from numbers, pictures show the measurements."""
 
 import csv
 import dataclasses
@@ -21,7 +21,7 @@ WORDS = ["the", "head", "is", "dull", ".", "its", "nose", "fine"]
 
 
 def entry(row, seed=0, *, reviews=None, **numbers):
-    """A finished trial with these numbers of its evaluation."""
+    """A finished trial with these numbers in its evaluation."""
     stages = {"evaluate": numbers, **({"measure": {"reviews": reviews}} if reviews else {})}
     result = {"stages": stages, "diverged": None, "cores": 1, "seconds": 1.0, "fingerprint": "sources"}
     return Entry(trial(row, seed), {**result, "curves": {}, "environment": {}, "config_hash": "hash"})
@@ -65,7 +65,7 @@ def test_the_printed_cells_are_the_papers(study):
 
 
 def test_generators_are_judged_at_equal_share(study):
-    """Soft attention has 70 % at 15 % of the words: 75 is more, 65 is not, and at 50 % of the words it has 40."""
+    """Soft attention has 70 % at 15 % of the words (75 beats it, 65 does not), and 40 % at 50 % of the words."""
     id = "hard-interpretable-rationale"
     assert verdict(results(study, *rows_of(75.0)), id).status == HELD
     below = verdict(results(study, *rows_of(65.0)), id)
@@ -136,9 +136,8 @@ def test_a_frame_stands_around_each_selected_word_and_a_line_under_each_gold_one
     ]
     figure = figure_of([Marked("a review", ["one", "two", "three"], marks)])
     (axes,) = figure.axes
-    assert len(axes.lines) == 2 and len(axes.patches) == 2 * (
-        2 + 4
-    )  # a frame is a surface and an edge; two in the head
+    # A frame has a face and an edge. Two frames are in the header.
+    assert len(axes.lines) == 2 and len(axes.patches) == 2 * (2 + 4)
     at = {text.get_text(): text.get_position() for text in axes.texts}
     assert {"a review", "look: 0.20 (true 0.25)", "smell: 0.90 (true 1.00)", "one", "two", "three"} == set(at)
     surfaces = [patch for patch in axes.patches if patch.get_linewidth() == 0]

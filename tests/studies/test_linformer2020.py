@@ -1,4 +1,4 @@
-"""`linformer2020`: what is measured, and the verdicts by hand."""
+"""`linformer2020`: its measurements, and verdicts by hand."""
 
 import jax
 import numpy as np

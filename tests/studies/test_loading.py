@@ -1,4 +1,4 @@
-"""Studies are found by name, in a file or in a folder of their own, and their relative imports work at every depth."""
+"""Studies are found by name, in a file or in their own folder. Their relative imports work at every depth."""
 
 import ast
 import re
@@ -33,7 +33,7 @@ VALUE = "masked(NEAR) + SHARED + FAR"
 
 @pytest.fixture
 def papers(tmp_path):
-    """One study in a file, one in a folder, and a third that both import; a file of plain functions at each level."""
+    """One study in a file, one in a folder, a third that both import, and a file of plain functions at each level."""
     files = {
         "paper/flat.py": STUDY.format(
             imports="from .shared import SHARED\nfrom ..other.table import FAR", value="SHARED + FAR", claims="c.csv"
@@ -59,7 +59,7 @@ def test_a_study_stands_in_a_file_or_in_a_folder_of_its_own(papers):
     records = [study.record("cpu").relative_to(papers).as_posix() for study in (flat, deep)]
     assert records == ["paper/results/flat/cpu", "paper/results/deep/cpu"]
     assert {study.file(study.claims).resolve() for study in (flat, deep)} == {(papers / "paper/c.csv").resolve()}
-    assert load_study("paper/deep/study", papers).name == "paper/deep"  # the file's own path names it too
+    assert load_study("paper/deep/study", papers).name == "paper/deep"  # the file's own path is a valid name too
 
 
 UNKNOWN = {"paper/deap": "paper/deep", "../paper/flat": "paper/flat", "paper/deep/near": "paper/deep",
@@ -154,7 +154,7 @@ STUDY = extend(load_study("fake/table"), rows=[Row("mine", "mine", settings={"va
 
 @pytest.mark.slow
 def test_a_study_of_ones_own_takes_what_its_base_has_recorded(fake, ran, in_process, tmp_path, monkeypatch):
-    """Its results are under runs/ and, if asked for, beside its file; its page says the command with the file."""
+    """Its results are under runs/ and, if requested, beside its file. Its page shows the command with the file."""
     run_study("fake/table", scale="quick", seeds=1, record=True)
     assert ran() == ["1.0 0", "2.0 0"]
     there = tmp_path / "there"
@@ -182,7 +182,7 @@ def test_relative_imports_work_at_every_depth_and_in_a_fresh_process(papers, tmp
 
 
 def test_folders_with_any_name_do_not_meet(tmp_path):
-    """`a-b`, `a b` and `a.b` are no identifiers, and a file of the same name stands in each."""
+    """`a-b`, `a b` and `a.b` are not identifiers. Each folder has a file of the same name."""
     folders = [tmp_path / one for one in ("a-b", "a b", "a.b", "a_b")]
     for number, folder in enumerate(folders):
         folder.mkdir()
@@ -199,7 +199,7 @@ def test_folders_with_any_name_do_not_meet(tmp_path):
         ("paper/constants.py", "10, 11", "20, 11", True),
         ("other/table.py", "FAR = 100", "FAR = 200", True),
         ("other/table.py", "return -value", "return value", True),
-        ("other/table.py", '"one", "one"', '"one", "two"', False),  # a row's name measures nothing
+        ("other/table.py", '"one", "one"', '"one", "two"', False),  # a row's name does not affect the measurement
         ("paper/deep/study.py", '"one", "one"', '"one", "two"', False),
         ("paper/flat.py", "SHARED + FAR", "SHARED", False),
     ],
@@ -213,7 +213,7 @@ def test_the_sources_of_a_measurement_are_followed_through_relative_imports(pape
 
 
 def test_the_sources_of_a_folder_are_not_those_of_a_file_of_its_name(papers):
-    """`from . import near` in paper/deep/study.py means paper/deep/near.py, whatever stands in paper/deep.py."""
+    """`from . import near` in paper/deep/study.py means paper/deep/near.py, whatever paper/deep.py contains."""
     study = papers / "paper/deep/study.py"
     study.write_text("from . import near\n\n\ndef measured(*, seed):\n    return near.NEAR\n")
     (papers / "paper/deep.py").write_text("near = 3\n")
@@ -223,7 +223,7 @@ def test_the_sources_of_a_folder_are_not_those_of_a_file_of_its_name(papers):
 
 
 def test_the_sources_of_a_packaged_study_are_followed_through_its_name(tmp_path):
-    """The import by the package's name reads the file that a relative import would read, and the same parts of it."""
+    """An import by the package's name reads the same file, and the same parts of it, as a relative import."""
     here = bundled.folder("experiments") / "lectures"
     one, other = tmp_path / "one.py", tmp_path / "other.py"
     one.write_text("from attention_research.experiments.haviv2022.nopos import masked\ndef measured(): return masked\n")

@@ -1,4 +1,4 @@
-"""`lra2020/table1`: rows, printed cells, what a step costs, the verdict by hand."""
+"""`lra2020/table1`: rows, published cells, the cost of a step, verdicts by hand."""
 
 import csv
 import json
@@ -54,7 +54,7 @@ def test_printed_averages_are_those_of_their_cells_but_for_sinkhorn(study):
     wrong = {name for name in NAMES if abs(mean[name] - float(cells[f"cost_{name}"]["average"])) > 0.011}
     assert wrong == {"sinkhorn"} and mean["sinkhorn"] == pytest.approx(51.476)
     base = float(cells["cost_standard"]["steps/s 4K"])
-    for name in NAMES:  # the printed speedups are those of speeds with more digits
+    for name in NAMES:  # the published speedups come from speeds with more digits
         assert float(cells[f"cost_{name}"]["steps/s 4K"]) / base == pytest.approx(
             float(cells[f"cost_{name}"]["speedup 4K"]), abs=0.1
         )
@@ -94,7 +94,7 @@ def test_materialised_attention_grows_with_the_square_of_the_length(trial):
     _, folder = trial
     found = measure_lengths(workdir=folder, lengths=(64, 512), batch_size=1, seconds=0.0, seed=0)
     assert found["lengths"] == [64, 512] and found["sizes"] == [found["megabytes_64"], found["megabytes_512"]]
-    assert found["megabytes_512"] > 4 * 512**2 * 4 / 1e6  # a row's scores of 4 heads
+    assert found["megabytes_512"] > 4 * 512**2 * 4 / 1e6  # the scores of one row in 4 heads
 
 
 def made(costs, scores, majority=50.0):
@@ -121,7 +121,7 @@ def test_most_have_to_cost_less_and_half_of_these_to_keep_the_score(study):
     assert judge({**full, "linear": less, "performer": less}, loses).status == CONDITION
     assert judge({**full, "linear": less, "reformer": slower}, keeps).status == CONDITION
     assert judge({**full, "reformer": slower}, keeps).status == FAILED
-    assert judge({**full, "linear": less}, {"standard": 51, "linear": 51}).status == CONDITION  # no task tells
+    assert judge({**full, "linear": less}, {"standard": 51, "linear": 51}).status == CONDITION  # no task discriminates
     assert judge({"linear": less}, keeps).status == UNTESTED
 
 

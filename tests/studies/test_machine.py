@@ -1,4 +1,4 @@
-"""Cores and accelerators dealt to trials that run side by side."""
+"""Assigns cores and accelerators to trials that run side by side."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from attention_research.studies.runners.machine import ClaimedCores, device_envi
 
 @pytest.fixture
 def devices(tmp_path, monkeypatch):
-    """Makes a /dev of these files; no variable says yet which are seen."""
+    """Creates a /dev with these files. No variable restricts the visible devices yet."""
     for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "XLA_PYTHON_CLIENT_MEM_FRACTION"):
         monkeypatch.delenv(name, raising=False)
 

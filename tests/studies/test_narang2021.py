@@ -1,4 +1,4 @@
-"""Table 1 of Narang et al. 2021: what is counted of our modules, against closed formulas of another hand."""
+"""Table 1 of Narang et al. 2021: counts of our modules against independently written closed formulas."""
 
 import csv
 import runpy
@@ -8,14 +8,14 @@ import pytest
 
 from attention_research.studies import inspect_study, load_study
 
-#: Formulas for every row, checked against graphs of the original code by their author, and what those graphs counted.
+#: Formulas for every row, which their author checked against graphs of the original code, and counts of those graphs.
 FORMULAS = runpy.run_path(str(Path(__file__).with_name("narang2021_counts.py")))
 ROWS = {name: build for name, _, _, build, _ in FORMULAS["ROWS"]}
 GRAPHS = {name: FORMULAS["MTF"][key] for name, *_, key in FORMULAS["ROWS"]}
 FEW = ("swiglu", "block_sharing")
-#: Of which a micro-batch, a quarter of the batch, is counted.
+#: Rows whose counts are those of a micro-batch, a quarter of the batch.
 QUARTERS = ("Funnel Transformer",)
-#: Whose cell of operations nothing prints, in the original's graphs neither.
+#: Rows whose published operations match neither the formulas nor the original's graphs.
 MISSES = {"Universal Transformer", "Product key memory"}
 
 
@@ -38,7 +38,7 @@ def assert_operations_print(row):
 
 
 def golden(row):
-    """What `counts.csv` keeps of a row, as it stands there."""
+    """The columns of a row in `counts.csv`, with the values as text."""
     kept = {"row": row["id"]} | {name: str(row[name]) for name in ("parameters", "parameters_learned_positions")}
     kept |= {"rules": "; ".join(row.get("rules", ())), "operations": f"{row['operations']:.4f}"}
     return kept | {"operations_rules": "; ".join(row.get("operations_rules", ()))}
@@ -64,7 +64,7 @@ def test_a_few_rows_count_as_the_formulas(root):
 
 @pytest.mark.slow
 def test_all_rows_count_as_the_formulas(root, request):
-    """`--rewrite-goldens` writes `counts.csv` anew, which the catalogue shows."""
+    """`--rewrite-goldens` rewrites `counts.csv`, which the catalogue shows."""
     found = {row["row"]: row for row in inspect_study("narang2021/table1")}
     assert found.keys() == ROWS.keys()
     assert_counts(found.values())
@@ -91,7 +91,7 @@ def test_the_share_of_attention_is_its_products():
 
 
 def test_a_wider_layer_moves_the_count():
-    """Nothing is a formula: the modules are counted that train would build."""
+    """Nothing is computed from a formula: the counted modules are those that training would build."""
     from attention_research.config import load
     from attention_research.training.inspection import inspect
 

@@ -1,4 +1,4 @@
-"""What is concluded from the large table, on numbers made by hand: the conclusion must follow them."""
+"""The conclusions from the large table, checked on made-up numbers: the conclusion must follow from them."""
 
 import csv
 import dataclasses
@@ -14,13 +14,13 @@ SEEDS = 3
 
 @pytest.fixture(scope="module")
 def answer(study):
-    """The module of the study's conclusions."""
+    """The module with the study's conclusions."""
     return sys.modules[study.figures[0].func.__module__]
 
 
 @pytest.fixture(autouse=True)
 def no_times(answer, monkeypatch):
-    """Without what was recorded of the real rows' speed."""
+    """Removes the recorded speed of the real rows."""
     monkeypatch.setattr(answer, "timed", dict)
 
 
@@ -31,7 +31,7 @@ def printed(root):
 
 
 def made(study, losses, speed=None):
-    """Results with these final losses by row, a number or one a seed; early losses a half more; speeds as given."""
+    """Results with these final losses by row (a number, or one per seed), early losses 1.5 times as high, speeds."""
     spread = np.array([-0.01, 0.0, 0.01])
     numbers = {}
     for row, loss in losses.items():
@@ -101,11 +101,11 @@ def test_names_stand_where_they_lie_on_nothing(study):
     marks = [labels.box(x - 3.5, y - 3, "xx", (0, 1, "left")) for x, y in at]
     assert not any(boxes[a].meets(boxes[b]) for a in range(3) for b in range(a))
     assert not any(boxes[a].meets(marks[b]) for a in range(3) for b in range(3) if a != b)
-    assert places[2][2] == "right", "it would leave the picture on the other side"
+    assert places[2][2] == "right", "on the other side it would leave the picture"
 
 
 def test_speeds_are_those_of_the_run_in_which_rows_took_turns(study, answer, printed, monkeypatch):
-    """Where there is one: trials' own speeds, which here say the opposite, are of different hours."""
+    """If such a run exists. The trials' own speeds were measured at different hours; here they say the opposite."""
     times = {row: 1e3 / float(cells["steps a second"]) for row, cells in printed.items()}
     spread = {row: {"median_ms": x, "low_ms": 0.99 * x, "high_ms": 1.01 * x} for row, x in times.items()}
     backwards = {row: 1 / float(cells["steps a second"]) for row, cells in printed.items()}
@@ -113,7 +113,7 @@ def test_speeds_are_those_of_the_run_in_which_rows_took_turns(study, answer, pri
     assert answer.correlations(slow)["steps a second"].rho == pytest.approx(-1)
     monkeypatch.setattr(answer, "timed", lambda: spread)
     assert answer.correlations(slow)["steps a second"].rho == pytest.approx(1)
-    assert answer.faster(slow, "rms_norm", "vanilla_transformer").clear  # 3.68 against 3.50 in print
+    assert answer.faster(slow, "rms_norm", "vanilla_transformer").clear  # 3.68 against 3.50 in the paper
     assert answer.faster(slow, "gelu", "vanilla_transformer").gain == pytest.approx(0.08)
     near = answer.faster(slow, "tied_encoder_decoder_input_embeddings", "vanilla_transformer")  # 3.55 against 3.50
     assert near.gain > 0 and not near.clear and "not clear" in near.text

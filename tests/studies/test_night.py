@@ -1,4 +1,4 @@
-"""`record`: the order, the hours, what is run, recorded and said; most with trials that are made up in this process."""
+"""`record`: the order, the time limit, what is run, recorded and reported; mostly with simulated trials."""
 
 import dataclasses
 import json
@@ -43,7 +43,7 @@ STUDY = Study(rows=(Row("three", "three", settings={"value": 3.0}),), scales={"q
 
 
 class Crew:
-    """Runs trials in this process, each for so many looks; it stops when it is asked to, as training does."""
+    """Runs trials in this process. Each ends after `looks` polls, or stops on request, as training does."""
 
     jobs = 1
 
@@ -88,7 +88,7 @@ class Made:
 
 @pytest.fixture
 def night(fake, monkeypatch):
-    """night(crew, arguments...) -> the exit status of `record`, for two studies; without pictures or waiting."""
+    """night(crew, arguments...) -> the exit status of `record` for two studies, without pictures or waiting."""
     (fake / "fake/second.py").write_text(SECOND)
     monkeypatch.setattr(figures, "draw", lambda found, folder: [])
     monkeypatch.setattr(recording, "lowest", lambda: None)
@@ -111,7 +111,7 @@ def night(fake, monkeypatch):
 
 
 def cells(text: str) -> dict[str, list[str]]:
-    """First cell -> the others, of each line of a printed table."""
+    """First cell -> the other cells, for each line of a printed table."""
     lines = [[cell.strip() for cell in line[1:-1].split("|")] for line in text.splitlines() if line[:1] == "|"]
     return {first: rest for first, *rest in lines[2:]}
 
@@ -146,7 +146,7 @@ def test_stale_trials_run_again_unless_they_are_kept(night, fake, capsys):
     assert capsys.readouterr().out.startswith("nothing")
     assert night(Crew(), "--dry-run", "--jobs=2") == 0
     found = cells(capsys.readouterr().out)
-    assert found["fake/table"] == ["2", "0", "4", "2.00", "2.00", "trial"]  # recorded: an hour each, two at a time
+    assert found["fake/table"] == ["2", "0", "4", "2.00", "2.00", "trial"]  # recorded: one hour each, two at a time
     assert found["fake/second"] == ["0", "0", "1", "0.50", "2.50", "trial"]
     crew = Crew()
     assert night(crew, "fake/second") == 0 and crew.started == ["three 0"]
@@ -215,7 +215,7 @@ def test_a_study_at_work_elsewhere_is_skipped(night, capsys):
 
 
 def test_the_hours_end_in_time_and_what_was_stopped_goes_on(night, monkeypatch, capsys):
-    """A clock that counts looks: the first trial ends, the second is asked to stop, no other starts."""
+    """A clock that counts polls: the first trial ends, the second is asked to stop, and no other starts."""
     clock = iter(range(10**6))
 
     def ticking(seconds, needs):
@@ -226,7 +226,7 @@ def test_the_hours_end_in_time_and_what_was_stopped_goes_on(night, monkeypatch, 
     assert night(crew, "--hours=1", "fake/table", "fake/second") == 0
     out, err = capsys.readouterr()
     done = len(crew.started) - 1
-    assert not Path("experiments/fake/results/second").exists()  # nothing new there
+    assert not Path("experiments/fake/results/second").exists()  # nothing was recorded there
     assert 0 < done < 4 and cells(out)["fake/table"][:3] == [str(done), "0", str(4 - done)]
     assert cells(out)["fake/second"][:3] == ["0", "0", "1"]
     assert "stopped  loss 2.50  goes on next time: the time is over" in err
@@ -286,7 +286,7 @@ def test_the_lowest_priority_is_handed_on_to_workers():
 
 @pytest.mark.slow
 def test_a_session_at_low_priority_is_as_a_whole_at_low_priority():
-    """Linux compares sessions before processes: a worker's own session would else get as much as any other."""
+    """Linux schedules sessions before processes: a worker's own session would get as much as any other."""
     if not Path("/proc/self/autogroup").exists():
         pytest.skip("a kernel without autogroups")
     program = (
@@ -295,7 +295,7 @@ def test_a_session_at_low_priority_is_as_a_whole_at_low_priority():
     )
     start = lambda new: subprocess.run([sys.executable, "-c", program], capture_output=True, start_new_session=new)
     assert start(True).stdout == b"19\n"
-    assert start(False).stdout != b"19\n"  # the session of the tests: others are in it
+    assert start(False).stdout != b"19\n"  # the session of the tests contains other processes
 
 
 def test_a_process_that_lowers_programs_ends_with_the_one_that_asked():
@@ -305,7 +305,7 @@ def test_a_process_that_lowers_programs_ends_with_the_one_that_asked():
         "child = [sys.executable, '-c', program]; "
         "print(subprocess.Popen(child, stdin=0, stdout=2).pid, flush=True); time.sleep(600)"
     )
-    pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}  # stdin stays open here
+    pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}  # stdin stays open in this process
     with subprocess.Popen([sys.executable, "-c", asks], **pipe) as asking:
         lowering = int(asking.stdout.readline())
         asking.kill()
@@ -409,9 +409,9 @@ def test_hours_come_from_the_trial_its_row_its_study_or_what_it_has_done(fake, m
     costs = Costs([(one, took(30.0))], folder)
     assert costs.of(one) == Cost(30.0, "trial", 30.0)
     assert costs.of(again) == Cost(30.0, "row", 30.0) and costs.of(two) == Cost(30.0, "study", 30.0)
-    # Three trained together in 60 s, then each alone for 30.
+    # Three trials trained together in 60 s, then each alone for 30 s.
     assert Costs([(one, took(30.0, replicas=3, stage_seconds=60.0))], folder).of(one).seconds == 50.0
-    # One that trains, with 10 s of start-up: half of it is done.
+    # One trial that trains, with 10 s of start-up, and has done half of its steps.
     trained = dataclasses.replace(two, steps=100, stages=({"kind": "train"},))
     timed = took(200.0, stage_seconds=150.0, seconds=145.0, compile_seconds=5.0)
     place = folder.trial(trained)
@@ -439,7 +439,7 @@ def test_the_plan_of_the_repository_needs_no_jax(root):
 @pytest.mark.slow
 @pytest.mark.data
 def test_a_training_stopped_at_its_deadline_goes_on_to_the_same_numbers(experiments, tmp_path, root, monkeypatch):
-    """By real workers: asked to stop at its fifth step, continued by the next command, against one that was not."""
+    """With real workers: stopped at the fifth step and continued by the next command, against an uninterrupted run."""
     (experiments / "fake").mkdir()
     training = {"steps": 40, "log_every": 1, "checkpoint_every": 40, "eval_every": 40, "batch_size": 4}
     changes = {f"training.{name}": value for name, value in training.items()}
@@ -454,7 +454,7 @@ STUDY = Study(rows=(Row("one", "one"),), scales={{"quick": {scale}}}, stages=(tr
     trials = Path("runs/fake-trained-quick/trials")
 
     class Fifth(Deadline):
-        """Over once five steps are logged; a trial has all the time it wants to save."""
+        """A deadline that passes once five steps are logged. A trial has all the time that it needs to save."""
 
         def left(self):
             logs = list(trials.glob("*/metrics.jsonl"))
@@ -480,4 +480,4 @@ STUDY = Study(rows=(Row("one", "one"),), scales={{"quick": {scale}}}, stages=(tr
     assert (
         stopped["curves"] == whole["curves"] and stopped["stages"]["train"]["loss"] == whole["stages"]["train"]["loss"]
     )
-    assert stopped["seconds"] == pytest.approx(attempts.spent(folder), rel=0.1)  # of both sittings
+    assert stopped["seconds"] == pytest.approx(attempts.spent(folder), rel=0.1)  # over both commands

@@ -1,4 +1,4 @@
-"""Raffel et al. 2017 and Chiu & Raffel 2018: their rows, verdicts from made-up numbers, the whole path in seconds."""
+"""Raffel et al. 2017 and Chiu & Raffel 2018: rows, verdicts on made-up numbers, and a quick run of the whole path."""
 
 import csv
 
@@ -16,7 +16,10 @@ NAMES = ("raffel2017/online", "chiu2018/table1")
 @pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu"])
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_differ_in_their_alignment_and_data_alone(studies, name, scale):
-    """Encoder and decoder can be read online; nothing but the alignment, the data and what the data asks differ."""
+    """Encoder and decoder can be read online.
+
+    Only the alignment, the data, and settings required by the data differ.
+    """
     study = studies[name]
     configs = [configuration(study, scale, row).resolved for row in study.rows_at(scale)]
     assert len({str(config) for config in configs}) == len(configs)
@@ -48,7 +51,7 @@ def test_the_papers_cells(root):
 
 
 def numbers(sounds=10.5, monotone=1.2, local=9.0, alike=1.0, early=0.4, bleu=60.0, lag=4.0):
-    """Results in which soft attention has 10, 1 and 2 % and BLEU 90 at lag 14, and the others what is asked."""
+    """Results in which soft attention has 10, 1 and 2 % and BLEU 90 at lag 14, and other rows the given numbers."""
     soft = {"measure.bleu": [90.0] * 3, "measure.average_lag": [14.0] * 3, "measure.monotone_steps": [0.8] * 3}
     hard = {
         "measure.bleu": [bleu] * 3, "measure.average_lag": [lag] * 3, "measure.online_equal": [1.0, alike, 1.0],
@@ -125,7 +128,7 @@ def test_chunks_are_judged_on_words_that_move(studies):
 @pytest.mark.slow
 @pytest.mark.data
 def test_the_whole_path_at_smoke(tmp_path, in_process):
-    """Four rows trained, evaluated, measured and drawn."""
+    """Four rows are trained, evaluated, measured and drawn."""
     rows = ["sounds_soft", "sounds_monotonic", "local_soft", "local_mocha"]
     summary = run_study("raffel2017/online", scale="smoke", rows=rows, workdir=tmp_path / "run")
     assert summary["failed"] == []

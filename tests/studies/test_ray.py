@@ -1,4 +1,4 @@
-"""`--runner=ray` on two nodes of this machine, started as a cluster's are: one is lost, one loses its storage."""
+"""`--runner=ray` on two nodes of this machine, started like a cluster's: one is lost, one loses its storage."""
 
 import csv
 import importlib.util
@@ -30,14 +30,14 @@ SWEEP = [
 
 
 class Cluster:
-    """Nodes as `ray start` makes them, each a process group of its own, and the head of all, which takes no trial."""
+    """Nodes made by `ray start`, each in its own process group. The head node runs no trials."""
 
     def __init__(self):
         with socket.socket() as free:
             free.bind((HEAD, 0))
             self.address = f"{HEAD}:{free.getsockname()[1]}"
         self.nodes = []
-        self.folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # sockets lie there, whose paths must be short
+        self.folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # the paths of its sockets must be short
         port = self.address.split(":")[1]
         self.add(HEAD, "--head", f"--port={port}", f"--temp-dir={self.folder}", "--include-dashboard=false", cores=0)
 
@@ -52,13 +52,13 @@ class Cluster:
         return self.nodes[-1]
 
     def alive(self):
-        """The addresses of the nodes that Ray has, asked in a process of its own."""
+        """The addresses of the nodes that Ray reports, read in a separate process."""
         ask = f"import ray; ray.init(address={self.address!r}, log_to_driver=False); "
         ask += "print(*(node['NodeManagerAddress'] for node in ray.nodes() if node['Alive']))"
         return subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True).stdout.split()
 
     def kill(self, node):
-        """Takes its plug out."""
+        """Simulates a power failure of a node."""
         os.killpg(node.pid, signal.SIGKILL)
         node.wait()
 
@@ -71,11 +71,11 @@ class Cluster:
 
 @pytest.fixture
 def cluster(monkeypatch):
-    """A cluster of a head alone; nobody else gets in."""
+    """A cluster with only a head node, closed to others."""
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_worker_niceness", "0")  # else (15) a trial starves beside another test
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # the default (15) lets a trial starve beside another test
     made = Cluster()
     yield made
     made.close()
@@ -87,7 +87,7 @@ def driver(root, *arguments):
 
 
 def figures(workdir):
-    """The table, less what depends on speed."""
+    """The table without the columns that depend on speed."""
     with open(workdir / "table.csv", newline="") as file:
         return [{k: v for k, v in row.items() if "/s" not in k and "MB" not in k} for row in csv.DictReader(file)]
 
@@ -106,7 +106,7 @@ def test_a_node_is_lost_and_the_table_is_that_of_a_local_run(cluster, root, tmp_
     there = tmp_path / "ray"
     process = driver(root, "sweep", *SWEEP, f"--workdir={there}", "--runner=ray", f"--address={cluster.address}")
     try:
-        # Both nodes are at work and have saved something.
+        # Both nodes are working and have saved something.
         wait_for(lambda: len({path.parts[-3] for path in there.glob("trials/*/checkpoints/*")}) >= 2)
         cluster.kill(doomed)
         _, said = process.communicate(timeout=900)
@@ -115,7 +115,7 @@ def test_a_node_is_lost_and_the_table_is_that_of_a_local_run(cluster, root, tmp_
     assert process.returncode == 0, said
     lost = [line for line in said.splitlines() if "retrying" in line]
     assert len(lost) == 1 and "lost with its worker or its node" in lost[0], said
-    assert sorted(begun_on(there).values()) == [1, 1, 1, 2]  # every trial once, the lost one once more
+    assert sorted(begun_on(there).values()) == [1, 1, 1, 2]  # every trial once, the lost one twice
     for path in there.glob("trials/*/metrics.jsonl"):
         steps = [line["step"] for line in map(json.loads, path.read_text().splitlines()) if line["split"] == "train"]
         assert steps == list(range(5, 81, 5))
@@ -162,10 +162,10 @@ STUDY = Study(
 
 @pytest.fixture
 def blindable(cluster, tmp_path):
-    """A node in a mount namespace of its own; called, it loses the storage under `tmp_path`."""
+    """A node in its own mount namespace. Calling it removes the storage under `tmp_path` from the node."""
     if os.geteuid() or not shutil.which("unshare") or subprocess.run(["unshare", "-m", "true"]).returncode:
-        pytest.skip("mount namespaces are not to be had here")
-    started = cluster.add(SECOND, before=("unshare", "-m"))  # which becomes `ray start`, and its children share it
+        pytest.skip("mount namespaces are not available here")
+    started = cluster.add(SECOND, before=("unshare", "-m"))  # becomes `ray start`, whose children share it
 
     def blind():
         mount = ["mount", "-t", "tmpfs", "none", str(tmp_path / "runs")]

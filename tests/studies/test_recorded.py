@@ -1,4 +1,4 @@
-"""What is recorded under experiments/ is complete enough to be drawn again, and its page stands in a browser."""
+"""The records under experiments/ are complete enough to draw their pages again, and the pages open in a browser."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.tiers import fast_are
 RECORDED = sorted(path.parent for path in Path(__file__).parents[2].glob("experiments/*/results/*/*/table.md"))
 IDS = ["-".join((folder.parts[-4], *folder.parts[-2:])) for folder in RECORDED]
 
-#: How the notes begin that say what has changed since, which no record can know.
+#: The starts of notes about later changes, which a record cannot contain.
 AGED = ("stale", "not comparable")
 
 
@@ -28,8 +28,10 @@ def study_of(folder: Path) -> tuple[str, str]:
 
 
 def content(page: str) -> list[list[str]]:
-    """The cells of a page's table, without the notes `AGED`, and its other lines, without rounding errors such as
-    5e-08: a verdict computes those anew, and they differ from machine to machine."""
+    """The cells of a page's table without the notes `AGED`, and its other lines without rounding errors such as 5e-08.
+
+    A verdict computes such errors again, and they differ between machines.
+    """
     end = footnotes.end_of_table(page)
     table = footnotes.parse(page[:end])
     if table[0][-1] == footnotes.NOTES:
@@ -47,7 +49,7 @@ FAST = {name.split("-")[0]: name for name in IDS}
 
 @pytest.mark.parametrize("folder", fast_are(FAST.values(), dict(zip(IDS, RECORDED, strict=True))))
 def test_a_record_renders_the_same_without_training(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(results, "states_of", lambda pairs, report: [OLD for _ in pairs])  # nothing is lowered
+    monkeypatch.setattr(results, "states_of", lambda pairs, report: [OLD for _ in pairs])  # no program is lowered
     monkeypatch.setattr(picture_file, "save", lambda figure, path, **_: path.write_bytes(b""))
     study, scale = study_of(folder)
     summary = run_study(study, scale=scale, render=True, workdir=tmp_path)
@@ -62,7 +64,7 @@ def test_a_record_renders_the_same_without_training(folder, tmp_path, monkeypatc
     if summary["verdicts"]:
         page += "\n" + below_a_table((tmp_path / "verdicts.md").read_text(encoding="utf-8"))
     assert content(page) == content((folder / "table.md").read_text(encoding="utf-8"))
-    if not any("program" in trial for trial in trials.values()):  # what is not comparable changes no note
+    if not any("program" in trial for trial in trials.values()):  # trials that are not comparable change no note
         table = lambda text: text[: footnotes.end_of_table(text)]
         assert table((tmp_path / "table.md").read_text()) == table((folder / "table.md").read_text())
     pictures = [Figure(Path(path), "", "") for path in summary["figures"]]
@@ -72,7 +74,7 @@ def test_a_record_renders_the_same_without_training(folder, tmp_path, monkeypatc
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", RECORDED[:1], ids=IDS[:1])
 def test_the_page_stands_in_a_browser(folder, tmp_path, browse):
-    """No error, no request but for the file itself and inline data, a table with headers, a text for every picture."""
+    """Fails on errors and on requests other than the file and inline data. Tables have headers, pictures have texts."""
     study, scale = study_of(folder)
     page = browse(run_study(study, scale=scale, render=True, workdir=tmp_path)["report"])
     assert page.locator("table thead th[scope=col]").count() > 3 and page.locator("tbody th[scope=row]").count() > 3

@@ -1,4 +1,4 @@
-"""A table's trials in one file, a line each: what is written is read, and a damaged line is no trial."""
+"""All trials of a table in one file, one per line: what is written is read again, and damaged lines are skipped."""
 
 import json
 import math
@@ -47,7 +47,7 @@ def test_what_is_written_is_read_and_a_changed_trial_changes_one_line(tmp_path):
     assert json.dumps(found, sort_keys=True) == json.dumps({one["id"]: one for one in trials}, sort_keys=True)
     assert list(found) == ["first0", "first1", "second0"] and records.read(tmp_path) is found
     before = lines(tmp_path)
-    assert len(before) == 4 + 3 + 1  # environment, program, config and picture stand once
+    assert len(before) == 4 + 3 + 1  # environment, program, config and picture are stored once
     add(tmp_path, [trial("first", 1, value=2.0)])
     after = lines(tmp_path)
     assert [old == new for old, new in zip(before, after, strict=True)] == [True] * 5 + [False] + [True] * 2
@@ -78,7 +78,7 @@ def test_one_file_a_trial_is_read_and_replaced(tmp_path):
 
 
 def test_what_sentence_statistics_share_stands_once(tmp_path):
-    """The part of the test set, which all of its trials have; it is read as it was packed."""
+    """The part that belongs to the test set is shared by all of its trials. It is read in packed form."""
     rng = random.Random(0)
     texts = [[" ".join(rng.choices("abc", k=rng.randint(1, 9))) for _ in range(211)] for _ in range(3)]
     packed = [of_bleu(one, texts[2], texts[2]) for one in texts[:2]]
@@ -126,7 +126,7 @@ def test_a_change_of_places_and_ids_takes_the_records_along(experiments, tmp_pat
     file.write_text(STUDY.replace("FROM", FUNCTION).replace("SETTINGS", "{}"))
     run_study("paper/table", scale="cpu", workdir=tmp_path / "runs", record=True, allow_dirty=True)
     recorded = dict(records.read(record))
-    assert len(recorded) == 2  # the rows have equal settings: they share their trials
+    assert len(recorded) == 2  # the rows have equal settings, so they share trials
     (stale, current) = recorded.values()
     stale = {**stale, "program": {**stale["program"], "measure.cost": "another", "sources": "another"}}
     records.write(record, records.text_of([stale, current]))

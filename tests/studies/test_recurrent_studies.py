@@ -1,4 +1,4 @@
-"""The recurrent papers' studies: counts at their sizes, shared trials, exact claims, verdicts on hand-made numbers."""
+"""The recurrent papers' studies: counts at their sizes, shared trials, exact claims, verdicts on made-up numbers."""
 
 import ast
 import csv
@@ -27,9 +27,9 @@ def row_of(study, id):
         ("sutskever2014/table1", "forward", 384_000_000),
         ("bahdanau2015/table1", "search", 80_401_000),
         ("bahdanau2015/table1", "search_30", 80_401_000),
-        # 37.2M embeddings, 4.86M encoder, 7.86M decoder, 1M start, 17.62M readout
+        # 37.2M embeddings, 4.86M encoder, 7.86M decoder, 1M initial state, 17.62M readout
         ("bahdanau2015/table1", "encdec", 68_540_000),
-        # 150M tables and output, 64M recurrent, 8M + 2M more for what is fed and W_c, 1M W_a, 1.001M for p_t
+        # 150M tables and output, 64M recurrent, 8M + 2M for input feeding and W_c, 1M W_a, 1.001M for p_t
         ("luong2015/table1", "local_p_feed", 150_000_000 + 64_000_000 + 4_000_000 + 2_000_000 + 1_000_000 + 1_001_000),
     ],
 )
@@ -48,7 +48,7 @@ def test_the_configs_header_has_the_counts(root):
 
 
 def test_score_widths_cost_what_the_paper_prints(studies):
-    """Britz: k (512 + 1024) weights of a product of width k, and k more in the additive one; printed in 0.01M."""
+    """Britz: k (512 + 1024) weights for a product of width k, and k more in the additive one; published in 0.01M."""
     one, printed = studies["britz2017/attention"], published(studies["britz2017/attention"])
     count = lambda row: weights_without_biases(configuration(one, "paper", row_of(one, row)))["weights_without_biases"]
     counts = {row: count(row) for row in ("mul_128", "mul_256", "add_1024", "add_128")}
@@ -69,7 +69,7 @@ def test_rows_called_equal_have_equal_parameters(studies, row):
 
 
 def test_studies_share_the_trials_that_they_have_in_common(studies):
-    """With one workdir for both, what one has trained the other finds."""
+    """If both use the same workdir, one study finds the trials of the other."""
 
     def ids(name):
         return {trial.id: trial.row for trial in plan(studies[name], "cpu", studies[name].rows_at("cpu"), 1, "")}
@@ -100,7 +100,7 @@ def test_cells_are_the_printed_ones(root):
 
 
 def test_an_exact_claim_can_fail(studies, monkeypatch):
-    """A bilinear score that squares its query is found out."""
+    """A bilinear score that squares its query is detected."""
     from attention_research import kernels
 
     true = kernels.general_scores
@@ -114,7 +114,7 @@ CLEAR, OVERLAP = [10.0, 11.0, 10.5], [10.2, 10.9, 10.6]
 
 
 def numbers(**by_key):
-    """{"measure.bleu_fitting": ...} from bleu_fitting=..., perplexity under evaluate."""
+    """{"measure.bleu_fitting": ...} from bleu_fitting=...; perplexity is stored under evaluate."""
     place = {"perplexity": "evaluate", "unigram_perplexity": "evaluate"}
     return {f"{place.get(key, 'measure')}.{key}": values for key, values in by_key.items()}
 
@@ -186,7 +186,7 @@ def test_verdicts_are_computed_from_the_numbers(studies, name, claim, rows, stat
 
 
 def test_curves_and_planes_and_maps_are_drawn(studies, tmp_path, saved):
-    """From numbers made by hand, as trials would give them."""
+    """The numbers are made up in the form of a trial's results."""
     lists = {"length_words": [5.0, 9.0, None], "length_bleu": [20.0, 10.0, None]}
     drawn = {
         "bahdanau2015/figure2": {row: {f"measure.{key}": [value, value] for key, value in lists.items()}
@@ -206,8 +206,8 @@ def test_curves_and_planes_and_maps_are_drawn(studies, tmp_path, saved):
             figure = function(results_of(rows), tmp_path)
             assert figure.path.exists() and figure.title and figure.alt
     assert saved == {
-        "bleu_by_length.png": [4, 4],  # a curve and its band for each of two rows, real pairs and generated ones
-        "alignments.png": [1, 0, 2],  # a map, an empty place, the scale of the weights
+        "bleu_by_length.png": [4, 4],  # a curve and a band for each of two rows, on real and generated pairs
+        "alignments.png": [1, 0, 2],  # a map, an empty panel, the scale of the weights
         "generated_alignments.png": [1, 0, 2],
         "sentence_vectors.png": [4, 4],
     }

@@ -1,4 +1,4 @@
-"""Searches: what they draw, how they go on, what halving stops; most with trials that are made up in this process."""
+"""Searches: their candidates, resuming, and trials stopped by halving; mostly with simulated trials."""
 
 import json
 import math
@@ -31,8 +31,11 @@ loop = sys.modules[run_crew.__module__]
 
 
 class Crew:
-    """Runs trials in this process: an evaluation each time that it looks at one. `loss(given, step)` makes the losses,
-    `ends(number, given)` may end the n-th trial that it starts, by an `Ending` or by raising."""
+    """Runs trials in this process, with one evaluation at each poll.
+
+    `loss(given, step)` returns the loss. `ends(number, given)` may end the n-th started trial by an `Ending` or by
+    raising.
+    """
 
     def __init__(self, loss, ends=lambda number, given: None, jobs=1):
         self.loss, self.ends, self.jobs = loss, ends, jobs
@@ -83,7 +86,7 @@ class Made:
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """run(crew, over, kind, ...) -> the summary; a search without data, pictures or waiting."""
+    """run(crew, over, kind, ...) -> the summary of a search without data, pictures or waiting."""
     monkeypatch.setattr(candidates, "prepare_data", lambda trials, seen: None)
     monkeypatch.setattr(candidates, "fingerprint", lambda: "sources")
     monkeypatch.setattr(candidates, "LOOK_SECONDS", 0.0)
@@ -100,7 +103,7 @@ def run(tmp_path, monkeypatch):
 
 
 def rate(given, step=0):
-    """A trial whose loss is its learning rate."""
+    """A loss that equals the trial's learning rate."""
     return float(given["training"]["learning_rate"])
 
 
@@ -109,7 +112,7 @@ def rates(crew):
 
 
 def journal(workdir):
-    """Number -> state of Optuna's trials."""
+    """The states of Optuna's trials, in the order of their numbers."""
     import optuna
 
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(f"{workdir}/search.journal"))
@@ -188,7 +191,7 @@ def test_a_grid_takes_no_ranges_and_no_trials(run):
 
 
 def test_the_command_takes_them_and_says_what_is_missing(root):
-    """In a fresh process: neither JAX nor Optuna is asked."""
+    """In a fresh process, without importing JAX or Optuna."""
     code = (
         "import sys; from attention_research.cli import main\n"
         "for more in (['--over=training.learning_rate=1..2'], ['--over=training.learning_rate=2..1', '--search=tpe'],\n"
@@ -265,12 +268,12 @@ def test_an_interrupted_search_loses_nothing_and_doubles_nothing(run, tmp_path, 
             run(crew, over, kind, **options)
         assert "RUNNING" in journal(tmp_path / "run")
         with open(tmp_path / "run/search.journal", "a") as file:
-            file.write('{"op_code": 4, "wor')  # torn by the kill
+            file.write('{"op_code": 4, "wor')  # cut off by the kill
     summary = run(sittings[-1], over, kind, **options)
     assert journal(tmp_path / "run") == ["COMPLETE"] * 14 and len(summary["rows"]) == summary["finished"] == 14
     started = [rates(crew) for crew in sittings]
     assert len({rate for some in started for rate in some}) == 14
-    cut = min(jobs, 4)  # those at work when it was interrupted run again, first, and nothing else does
+    cut = min(jobs, 4)  # only trials that were interrupted run again, and they run first
     assert sum(map(len, started)) - 14 <= 2 * cut
     repeated = [one for one in started[1] if one in started[0]]
     assert repeated == started[1][: len(repeated)]
@@ -284,7 +287,7 @@ def test_an_interrupted_search_loses_nothing_and_doubles_nothing(run, tmp_path, 
 
 
 def test_a_result_that_was_not_told_is_told_and_not_run_again(run, tmp_path, monkeypatch):
-    """Killed after a trial has ended and before the journal knows."""
+    """The command is killed after a trial has ended and before the journal has its result."""
 
     def killed(*arguments):
         raise KeyboardInterrupt
@@ -309,7 +312,7 @@ def test_a_failed_trial_ends_nothing_and_the_next_sitting_runs_it_again(run, tmp
     healed = Crew(rate)
     assert run(healed, over, **options)["finished"] == 6 and rates(healed) == [rates(crew)[2]]
     assert run(healed, over, **options)["finished"] == 6 and len(healed.started) == 1
-    one_more = Crew(rate)  # the second run of the same candidate was no candidate
+    one_more = Crew(rate)  # the second run of a candidate does not count as a candidate
     assert run(one_more, over, **{**options, "trials": 7})["finished"] == 7 and len(one_more.started) == 1
 
 
@@ -365,11 +368,12 @@ def test_an_objective_that_no_trial_has_is_one_line(run):
         run(Crew(rate), [f"{RATE}=1..9"], "random", trials=3, objective="max:evaluate.blue")
 
 
-#: Learning rate, which is the loss at all steps -> the step at which it is stopped, None: never. By hand, eta 2, rungs
-#: at 1, 2 and 4, one after another. Of the n losses at a rung floor(n / 2) go on, at least the best so far.
+#: Learning rate, which equals the loss at all steps -> the step at which the trial is stopped (None: never). By hand
+#: with eta 2 and rungs at 1, 2 and 4, one trial after another. Of n losses at a rung floor(n / 2) continue, but always
+#: the best so far.
 ASHA = {
-    5.0: None,  # alone everywhere
-    4.0: None,  # the best of two everywhere
+    5.0: None,  # the only one at each rung
+    4.0: None,  # the best of two at each rung
     6.0: 1,  # 4 5 [6]: one of three goes on
     3.0: None,  # [3] 4 5 6: two of four; [3] 4 5: one of three
     4.5: 1,  # 3 4 [4.5] 5 6: two of five
@@ -391,7 +395,8 @@ def test_halving_stops_at_the_rungs_what_is_not_among_the_best(run, tmp_path, ob
         for name, note in notes.items()
     }
     assert steps == ASHA
-    assert [*map(float, notes)] == [3.0, 3.2, 3.5, 4.0, 5.0, 3.9, 4.5, 6.0]  # the furthest of those stopped comes first
+    # Stopped trials come last, the one that went furthest first.
+    assert [*map(float, notes)] == [3.0, 3.2, 3.5, 4.0, 5.0, 3.9, 4.5, 6.0]
     table = (tmp_path / "run/table.md").read_text()
     assert "stopped early at step 1: validation loss 6.000, not among the best 1/2 there\n" in table
     states = ["PRUNED" if step else "COMPLETE" for step in ASHA.values()]
@@ -411,7 +416,7 @@ def test_halving_never_stops_the_best(run, jobs):
 
 
 def test_a_stop_is_not_forgotten_by_an_interrupt(run, tmp_path):
-    """Decided, and the driver is killed before the trial has heard of it."""
+    """The driver is killed after the decision, before the trial has been told."""
     over, options = [f"{RATE}=1,2"], {"halving": 2, "overrides": EIGHT_STEPS}
 
     def interrupted(number, given):
@@ -463,7 +468,7 @@ def test_axes_are_given_once(root):
 
 @pytest.mark.slow
 def test_real_trials_go_on_after_the_search_is_killed(root, tmp_path):
-    """kill -9 of the command while both of its trials train; the same command ends the search."""
+    """kill -9 of the command while both of its trials train. The same command then completes the search."""
     workdir = tmp_path / "run"
     command = [sys.executable, "-m", "attention_research", "sweep", "--config=configs/copying/recurrent.py:smoke"]
     command += [f"--over={RATE}=1e-4..1e-2:log", "--search=random", "--trials=2", "--jobs=2", f"--workdir={workdir}"]

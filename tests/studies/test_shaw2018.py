@@ -1,4 +1,4 @@
-"""The tables of Shaw et al. 2018: every claim with its verdict, every row's config, verdicts by hand."""
+"""The tables of Shaw et al. 2018: every claim has a verdict, every row a config; verdicts by hand."""
 
 import pytest
 from results_of import results_of
@@ -31,7 +31,7 @@ def test_the_papers_models_have_their_sizes(studies):
 
 
 def perplexities(**values):
-    """Three seeds a row, its BLEU the higher the lower its perplexity."""
+    """Three seeds for each row. BLEU is higher for a lower perplexity."""
     near = lambda x: [0.995 * x, x, 1.005 * x]
     return results_of({row: {"evaluate.perplexity": near(x), "evaluate.bleu": near(100 / x)}
                        for row, x in values.items()})  # fmt: skip
@@ -48,7 +48,7 @@ def test_relative_positions_have_to_be_better_at_both_sizes(studies):
 
 def test_clipping_is_flat_past_a_limit_and_positions_have_to_matter(studies):
     def judge(values):
-        """Of k = 64 and 256 the last value again."""
+        """The last value is also used for k = 64 and 256."""
         rows = {f"k_{k}": x for k, x in zip((0, 1, 2, 4, 16, 64, 256), (*values, *values[-1:] * 2), strict=True)}
         return studies[NAMES[1]].verdicts["relative-clipping-distance"](perplexities(**rows))
 

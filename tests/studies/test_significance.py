@@ -1,4 +1,4 @@
-"""Tests of differences and orders, against formulas written out and against what a level promises."""
+"""Tests of differences and orders, against written-out formulas and against their nominal levels."""
 
 import json
 import math
@@ -43,7 +43,7 @@ def test_paired_is_students_t():
     a, b = [1.31, 2.05, 2.9, 4.4], [1.0, 2.1, 2.2, 3.3]
     d = np.subtract(a, b)
     t = d.mean() / (d.std(ddof=1) / math.sqrt(len(d)))
-    # Student's density with 3 degrees of freedom, 2 / (pi sqrt 3) (1 + t^2 / 3)^-2, summed beyond |t|.
+    # Student's density with 3 degrees of freedom, 2 / (pi sqrt 3) (1 + t^2 / 3)^-2, integrated beyond |t|.
     x = np.linspace(abs(t), 4000, 8_000_001)
     density = 2 / (math.pi * math.sqrt(3)) / (1 + x**2 / 3) ** 2
     tail = float(np.sum((density[1:] + density[:-1]) / 2) * (x[1] - x[0]))
@@ -56,7 +56,7 @@ def test_without_any_spread_a_difference_is_certain():
 
 
 def test_holm_is_rs():
-    """p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.005), "holm") of R."""
+    """R: p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.005), "holm")."""
     found = holm(dict(zip("abcde", (0.01, 0.02, 0.03, 0.04, 0.005), strict=True)))
     assert list(found) == list("abcde")
     np.testing.assert_allclose(list(found.values()), [0.04, 0.06, 0.06, 0.06, 0.025])
@@ -95,11 +95,11 @@ def test_without_spread_the_sign_decides(in_pairs):
 
 def test_runs_that_diverged_have_exact_p_values():
     p = lambda ours, theirs: p_above(ours, theirs, in_pairs=False)
-    chances = np.linspace(0, 1, 1001)  # of a run to diverge, in either row
+    chances = np.linspace(0, 1, 1001)  # probability that a run diverges, in both rows
     for n, m in ((2, 2), (3, 3), (3, 5)):
         worst = max(chances**m * (1 - chances) ** n)
         assert p([1.0] * n, [-INF] * m) == pytest.approx(worst, rel=1e-4)
-    assert p([2.0, 3.0, 4.0], [1.0, -INF, -INF]) == pytest.approx(1 / 20)  # the one order of 20 that is best
+    assert p([2.0, 3.0, 4.0], [1.0, -INF, -INF]) == pytest.approx(1 / 20)  # the best one of 20 orders
     assert p([2.0, 3.0, -INF], [1.0, -INF, -INF]) == pytest.approx(4 / 20)
     assert p([-INF] * 3, [1.0, 2.0, 3.0]) == 1.0
 
@@ -116,7 +116,7 @@ def test_ranks_correlate_as_by_hand():
 
 
 def test_the_interval_holds_the_true_correlation_as_often_as_it_says():
-    """Of normal pairs whose Pearson correlation is r, Spearman's is (6 / pi) asin(r / 2)."""
+    """For normal pairs with Pearson correlation r, Spearman's is (6 / pi) asin(r / 2)."""
     rng, r, n, draws = np.random.default_rng(0), 0.6, 40, 1500
     true = 6 / math.pi * math.asin(r / 2)
     x = rng.standard_normal((draws, n))
@@ -126,7 +126,7 @@ def test_the_interval_holds_the_true_correlation_as_often_as_it_says():
 
 
 def test_partial_rank_correlation_is_that_of_residuals():
-    """The correlation of what is left of x's and y's ranks after a straight line in the ranks of the third."""
+    """The correlation of the residuals of x's and y's ranks after linear regression on the ranks of the third."""
     rng = np.random.default_rng(0)
     for n in (5, 7, 11):
         x, y, z = rng.standard_normal((3, n))
@@ -140,7 +140,7 @@ def test_partial_rank_correlation_is_that_of_residuals():
 
 
 def test_a_table_tells_how_well_it_agrees_with_the_printed_one():
-    """Of four rows and more that both have; with the number of parameters held fixed where five rows have one."""
+    """For four or more common rows. With five rows the number of parameters can be held fixed."""
     losses, counts, printed = [3.0, 1.0, 4.0, 1.5, 9.0], [7.0, 5.0, 5.5, 6.0, 8.0], [2.0, 7.0, 1.0, 8.0, 3.0]
     rows = {name: {"train.loss": [loss - 0.1, loss + 0.1], "inspect.parameters": [count] * 2}
             for name, loss, count in zip("abcde", losses, counts, strict=True)}  # fmt: skip
@@ -161,14 +161,14 @@ WORDS = "the a dog cat sees runs over under green old tree house and then".split
 
 
 def sentences(rng, count, kept, like=None):
-    """Sentences of 4 to 12 words; of those of `like` about a share `kept` of the words, the others drawn anew."""
+    """Sentences of 4 to 12 words. They keep a share of about `kept` of the words of `like`; others are drawn anew."""
     like = like or [[rng.choice(WORDS) for _ in range(rng.integers(4, 13))] for _ in range(count)]
     return [[word if rng.random() < kept else rng.choice(WORDS) for word in words] for words in like]
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.7, 0.0], ids=["copied", "some", "none"])
 def test_bleu_follows_from_the_packed_statistics(kept):
-    """To the last bit, with punctuation, empty hypotheses and sentences shorter than four words."""
+    """Bitwise equal, with punctuation, empty hypotheses, and sentences shorter than four words."""
     rng = np.random.default_rng(1)
     references = sentences(rng, 53, 1.0)
     said = [words[: rng.integers(0, 13)] for words in sentences(rng, 53, kept, references)]
@@ -189,7 +189,7 @@ def test_bleu_follows_from_the_packed_statistics(kept):
 
 
 def stored(hypotheses, references):
-    """The packed statistics of each seed's hypotheses, as its trial keeps them."""
+    """The packed statistics of each seed's hypotheses, as stored by its trial."""
     pack = BleuEvaluation().sentence_statistics
     return [
         pack([" ".join(words) for words in one], [" ".join(words) for words in references], []) for one in hypotheses
@@ -198,7 +198,7 @@ def stored(hypotheses, references):
 
 @pytest.mark.parametrize("kept", [0.6, 0.5])
 def test_the_paired_bootstrap_is_sacrebleus(kept):
-    """Number for number where no resample turns the order of two systems: sacreBLEU folds those that do."""
+    """Equal numbers if no resample reverses the order of two systems. sacreBLEU folds those that do."""
     rng = np.random.default_rng(0)
     references = sentences(rng, 101, 1.0)
     said = [sentences(rng, 101, share, references) for share in (0.75, kept)]
@@ -229,7 +229,7 @@ def test_what_cannot_be_paired_is_not_resampled():
 
 
 def test_a_difference_is_clear_only_over_seeds_and_over_test_items():
-    """Three trainings that hardly differ, on a test set that leaves the order of one pair of rows open."""
+    """Three trainings that hardly differ, on a test set that cannot decide the order of one pair of rows."""
     rng = np.random.default_rng(2)
     references = sentences(rng, 107, 1.0)
     packed = {row: stored([sentences(rng, 107, share, references)] * 3, references)
@@ -277,15 +277,17 @@ def test_of_an_error_rate_less_is_better():
     assert found.gain > 0 and found.alone.items == 1 / 1001 and found.alone_reversed.items > 0.9
 
 
-# What a claim's verdict says of k cases in which nothing is true, and of some in which all is.
+# Verdicts on a claim with k cases if no effect is real, and if all effects are.
 
 SHAPES = [(cases, seeds) for cases in (1, 2, 5) for seeds in (2, 3, 5)]
 NOISE = {"normal": lambda rng, *shape: rng.standard_normal(shape), "t3": lambda rng, *shape: rng.standard_t(3, shape)}
 
 
 def p_values(rng, noise, cases, seeds, *, in_pairs, effect=0.0, claims=8000):
-    """[claims, cases] that the better row is better, its mean `effect` standard deviations above the other's. Pairs
-    share what their batches did, which is as large as the noise."""
+    """[claims, cases]: p-values that the better row is better, with means `effect` standard deviations apart.
+
+    Pairs share an effect of their batches that is as large as the noise.
+    """
     draw = lambda *shape: NOISE[noise](rng, claims, cases, *shape)
     spread = {"normal": 1.0, "t3": math.sqrt(3)}[noise]
     shared = draw(seeds) if in_pairs else 0.0
@@ -296,24 +298,26 @@ def p_values(rng, noise, cases, seeds, *, in_pairs, effect=0.0, claims=8000):
 @pytest.mark.parametrize("in_pairs", [True, False], ids=["paired", "unpaired"])
 @pytest.mark.parametrize("noise", NOISE)
 def test_a_claim_of_which_nothing_is_true_seldom_gets_a_verdict(noise, in_pairs):
-    """Held, held under the condition that was named (here the first case), or reversed: each at most `LEVEL`."""
+    """Held, held under the named condition (here the first case), or reversed: each with a rate of at most `LEVEL`."""
     rng = np.random.default_rng(7)
     for cases, seeds in SHAPES:
         p = p_values(rng, noise, cases, seeds, in_pairs=in_pairs)
         clear, turned = adjusted(p) <= LEVEL, adjusted(1 - p) <= LEVEL
         sampling = 3 * math.sqrt(LEVEL * (1 - LEVEL) / len(p))
-        assert np.mean(clear.any(-1)) < LEVEL + sampling  # whichever cases a condition may name
+        assert np.mean(clear.any(-1)) < LEVEL + sampling  # for any cases that a condition could name
         assert np.mean(turned.any(-1)) < LEVEL + sampling
         assert np.mean(clear.all(-1) | clear[:, 0]) < LEVEL + sampling
 
 
 @pytest.mark.slow
 def test_a_finding_must_hold_over_seeds_and_over_items():
-    """Claims of 1, 2 and 5 cases, each with an error rate that is equal over all test sets, over all trainings, or over
-    both: where one of the two tests finds a true difference, the other one alone keeps the verdict at its level."""
+    """Claims of 1, 2 and 5 cases whose error rates are equal over all test sets, over all trainings, or over both.
+
+    If one of the two tests finds a true difference, the other one alone keeps the verdict at its level.
+    """
     rng, items, claims, seeds = np.random.default_rng(11), LEAST, 2000, 3
     for cases in (1, 2, 5):
-        wrong = rng.random((2, items, claims, cases)) < 0.3  # of two rows: the same share of all items that there are
+        wrong = rng.random((2, items, claims, cases)) < 0.3  # two rows with the same error rate in the population
         sums = resampled_sums((wrong[1] * 1.0 - wrong[0]).reshape(items, -1)).reshape(-1, claims, cases)
         over_items, _ = p_over_items((wrong[1] * 1.0 - wrong[0]).mean(0), np.moveaxis(sums, 0, -1) / items)
         over_seeds = p_values(rng, "normal", cases, seeds, in_pairs=False, claims=claims)
@@ -324,7 +328,7 @@ def test_a_finding_must_hold_over_seeds_and_over_items():
 
 
 def test_a_verdict_is_what_the_simulation_counts():
-    """`conclude` on the simulated seeds themselves, against the arrays of p-values."""
+    """`conclude` on the simulated seeds themselves, compared with the arrays of p-values."""
     rng = np.random.default_rng(3)
     for cases, seeds in ((1, 3), (2, 2), (5, 5)):
         ours, theirs = rng.standard_normal((2, 30, cases, seeds))
@@ -338,7 +342,7 @@ def test_a_verdict_is_what_the_simulation_counts():
 
 
 def test_the_power_grows_with_the_effect_and_the_seeds():
-    """How often a claim holds of which every case is true by so many standard deviations; printed with -s."""
+    """How often a claim holds if every case is true with this effect in standard deviations; printed with -s."""
     rng, found = np.random.default_rng(5), {}
     for noise in NOISE:
         for in_pairs in (True, False):

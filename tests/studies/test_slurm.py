@@ -1,5 +1,4 @@
-"""`--runner=slurm` on a real Slurm of two nodes, both this machine: a trial killed, a job put back in the queue. What
-runs inside a job, without Slurm."""
+"""`--runner=slurm` on a real Slurm with two nodes on this machine: killed trials, requeued jobs; also without Slurm."""
 
 import json
 import os
@@ -59,7 +58,7 @@ SWEEP = [
 
 
 def on_slurm(test):
-    """A test of whole sweeps on a real Slurm."""
+    """Marks a test that runs whole sweeps on a real Slurm."""
     absent = pytest.mark.skipif(not IS_HERE, reason="no Slurm here, or no root")
     return pytest.mark.slow(pytest.mark.data(absent(test)))
 
@@ -74,7 +73,7 @@ def ports(count):
 
 @pytest.fixture(scope="module")
 def slurm():
-    """A controller, two nodes and the daemon that vouches for who is who; the environment that finds them."""
+    """A controller, two nodes and the authentication daemon. Returns the environment that finds them."""
     folder = Path(tempfile.mkdtemp(prefix="slurm", dir="/tmp"))
     folder.chmod(0o755)
     controller, first, second = ports(3)
@@ -114,7 +113,7 @@ def results(workdir):
 
 
 def trial_processes(workdir):
-    """folder -> process of the trials that run."""
+    """folder -> process of the running trials."""
     found = {}
     for place in Path("/proc").glob("[0-9]*"):
         try:
@@ -141,7 +140,8 @@ def test_a_killed_trial_and_a_requeued_job_end_as_a_local_run(slurm, root, tmp_p
         subprocess.run(["scontrol", "requeue", jobs[True]], check=True)
         pending = ["squeue", "--noheader", f"--jobs={jobs[True]}", "--format=%T"]
         wait_for(lambda: subprocess.run(pending, capture_output=True, text=True).stdout.strip() == "PENDING")
-        subprocess.run(["scontrol", "update", f"JobId={jobs[True]}", "StartTime=now"], check=True)  # not in two minutes
+        # Otherwise the job would start after two minutes.
+        subprocess.run(["scontrol", "update", f"JobId={jobs[True]}", "StartTime=now"], check=True)
         _, said = process.communicate(timeout=900)
     finally:
         process.kill()
@@ -151,7 +151,7 @@ def test_a_killed_trial_and_a_requeued_job_end_as_a_local_run(slurm, root, tmp_p
         assert len(list((trial / "attempts").iterdir())) == 2 and "continuing from step" in log, log
     assert "SIGTERM: saved step" in (requeued / "log.txt").read_text()
 
-    # This Slurm binds no task to its core: each trial had both, and products are split among the threads there are.
+    # This Slurm does not bind tasks to cores: each trial could use both, and products are split among all threads.
     assert main(["sweep", *SWEEP, f"--workdir={here}", "--jobs=1"]) == 0
     ours, theirs = results(there), results(here)
     assert ours.keys() == theirs.keys() and len(ours) == 2
@@ -168,7 +168,7 @@ def test_what_sbatch_refuses_is_one_line(slurm, root, tmp_path):
 
 @on_slurm
 def test_a_job_that_slurm_takes_back_saves_and_goes_on(slurm, root, tmp_path):
-    """What Slurm sends 90 seconds before a job's time is up, or where another job comes first."""
+    """The signal that Slurm sends 90 seconds before a job's time limit, or when it preempts the job."""
     there = tmp_path / "slurm"
     only = f"--workdir={there}", "--runner=slurm", "--slurm=partition=all,time=30", "--config.training.seed=3"
     process = sweep(root, *only, "--over=model.dropout_rate=0.1", "--jobs=1")
@@ -189,7 +189,7 @@ def test_a_job_that_slurm_takes_back_saves_and_goes_on(slurm, root, tmp_path):
 
 
 def test_a_job_that_is_taken_away_ends_as_soon_as_its_trial_has_saved(tmp_path, monkeypatch):
-    """The signal interrupts the job's wait for the trial's end."""
+    """The signal interrupts the job while it waits for the trial's end."""
 
     def start(folder, **_):
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()

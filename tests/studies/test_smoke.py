@@ -1,4 +1,4 @@
-"""The whole path, as a user starts it: `reproduce ablation/attention --scale=smoke`, on real words."""
+"""The whole path as a user starts it: `reproduce ablation/attention --scale=smoke`, on real words."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def test_it_ends_by_printing_the_table_and_where_everything_is(run):
 def test_every_row_was_trained_evaluated_and_counted(run):
     workdir, _ = run
     rows = {row["id"]: row["cells"] for row in json.loads((workdir / "summary.json").read_text())["rows"]}
-    assert tuple(rows) == ROWS  # printed systems stand beside `quick` alone
+    assert tuple(rows) == ROWS  # published systems are shown at `quick` only
     trials = [json.loads(path.read_text()) for path in workdir.glob("trials/*/result.json")]
     assert {trial["row"] for trial in trials} == set(ROWS)
     for trial in trials:
@@ -43,8 +43,8 @@ def test_every_row_was_trained_evaluated_and_counted(run):
         first = ["projection 1"] * 3 if trial["row"].startswith("linformer") else ["a", "n", "p"]
         assert [one["source"][0] for one in trial["stages"]["measure"]["maps"]] == first
     count = {trial["row"]: trial["stages"]["inspect"]["parameters"] for trial in trials}
-    # Linformer adds E and F, [rank, 32] each, in the encoder's layer and the cross-attention; Shaw two tables of 17 x 8
-    # a self-attention; no_positions nothing, since sinusoids have no parameters.
+    # Linformer adds E and F, [rank, 32] each, in the encoder's layer and the cross-attention. Shaw adds two tables of
+    # 17 x 8 for each self-attention. no_positions adds nothing, since sinusoids have no parameters.
     assert count["linformer_8"] - count["standard"] == 2 * 2 * 8 * 32
     assert count["relative_8"] - count["standard"] == 2 * 2 * 17 * 8
     assert count["unscaled"] == count["no_positions"] == count["standard"]

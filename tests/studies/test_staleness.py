@@ -1,4 +1,4 @@
-"""Current, stale, or not comparable: what a record says it ran against what would run now, and `status --stale`."""
+"""Records that are current, stale or not comparable: the recorded program against the present one; `status --stale`."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ UNREAD = "not lowered (ValueError: no such operation)"
 
 @pytest.fixture
 def now(monkeypatch):
-    """A trial that trains, what it would run now, and what was asked to be lowered."""
+    """A trial that trains, its present program, and a list of the programs that were lowered."""
     found, asked = dict(NOW), []
     (name,) = {"program"}
 
@@ -80,7 +80,7 @@ def test_nothing_is_lowered_where_the_answer_is_known(now):
     assert state_of(planned, {"fingerprint": "after"}) == OLD
     assert state_of(planned, {"program": {"sources": "before"}}).reason == "begun before programs were fingerprinted"
     assert asked == []
-    files = dataclasses.replace(planned, given={"data": {"kind": "files"}})  # the user's, whatever the sources are
+    files = dataclasses.replace(planned, given={"data": {"kind": "files"}})  # the user's data, whatever the sources
     found |= {"train": "t", "data": "x"}
     assert state_of(files, {"program": {**RECORDED, "sources": "after"}}) == Stale("the data changed")
 
@@ -125,7 +125,7 @@ def test_a_kernels_module_is_among_the_sources_wherever_it_is_imported_from(tmp_
 
 
 def test_floors_count_only_where_a_trial_has_their_numbers(tmp_path):
-    """`whole` reads the package of the baselines; without it neither that nor the methods are part of the scoring."""
+    """`whole` reads the package of the baselines. Otherwise neither it nor the methods are part of the scoring."""
     where = registry.FAMILIES["evaluation"]["bleu"]
     plain, whole = (sources.Sources().of_scoring(where, whole=one) for one in (False, True))
     assert plain != whole

@@ -1,4 +1,4 @@
-"""lectures/static_attention: its rows' configs, its verdicts on numbers made by hand, its pictures, a small run."""
+"""lectures/static_attention: configs of rows, verdicts on made-up numbers, pictures, a small run."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_each_row_is_its_pooling_on_its_texts(study, scale):
             assert f"{scale}-imdb-" in config["model"]["embedding"]["file"] and pooling == "mean"
         assert config["data"].get("train_examples") == (10_000 if set_ == "imdb" and scale != "smoke" else None)
     first = {name: config["training"] for name, config in configs.items() if not name.startswith("dissimilar")}
-    assert all(settings == first["imdb_mean"] for settings in first.values())  # one training for all rungs
+    assert all(settings == first["imdb_mean"] for settings in first.values())  # all rungs share one training
 
 
 def accuracies(**rows):
@@ -77,7 +77,7 @@ def test_what_rare_terms_tell_is_judged_by_text_and_by_occurrence(study, text, o
 
 
 def adaptive_rows(learned, follows):
-    """Rows in which learned weights are better by accuracy, and go with what words tell rather than with IDF."""
+    """Rows in which learned weights are more accurate and follow the words' information rather than IDF."""
     words = {f"w{i}": float(i) for i in range(9)}
     mixed = {f"w{i}": float((i * 4) % 9) for i in range(9)}
     rows = {}
@@ -120,7 +120,7 @@ def test_pictures_are_drawn_from_what_was_measured_and_from_nothing_else(study, 
     object.__setattr__(results.study, "scales", study.scales)
     figures = [function(results, tmp_path) for function in study.figures]
     assert [figure.path.name for figure in figures] == ["weights.png", "marked.png", "sizes.png", "moved.png"]
-    # Points and three words; 36 words, and two lines about them; a curve and its band, other data none; named places.
+    # Points and three words; 36 words and two lines about them; a curve and its band (no other data); named places.
     assert saved == {"weights.png": [4, 2], "marked.png": [38], "sizes.png": [2, 0], "moved.png": [6]}
     assert study.verdicts["token-weights-figure"](results).status == FIGURE
     nothing = results_of({"imdb_mean": {"train.loss": [1.0]}})

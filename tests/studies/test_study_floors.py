@@ -1,4 +1,4 @@
-"""Floors of a study: which trials they are, and the lines that they give a table."""
+"""Floors of a study: the trials that compute them, and their lines in a table."""
 
 import dataclasses
 from pathlib import Path
@@ -15,7 +15,7 @@ MEASURED = {"trigram": {"perplexity": 31.0}, "memory": {"bleu": 26.9}, "stage_se
 
 
 def with_floors(numbers, *floors, **study):
-    """Results made by hand with floors: (settings, what was measured)."""
+    """Made-up results with floors: (settings, measurements)."""
     made = results_of(numbers, **study)
     entries = []
     for number, (settings, measured) in enumerate(floors):
@@ -34,7 +34,7 @@ def test_floors_are_lines_below_the_rows_with_the_columns_that_they_have():
         ["translation memory", "", "26.9", "", "", "floor: a baseline without a trained model"],
     ]
     without = dataclasses.replace(found, study=dataclasses.replace(found.study, columns=(LOSS,)))
-    assert [line[0] for line in table(without)] == ["row", "ours"]  # no column that they have
+    assert [line[0] for line in table(without)] == ["row", "ours"]  # without a column that floors have
 
 
 def test_a_floor_is_that_of_a_rows_own_data():
@@ -47,7 +47,7 @@ def test_a_floor_is_that_of_a_rows_own_data():
     assert found.floor("trigram", "evaluate.perplexity", "third") == 59.0
     assert found.floor("trigram", "evaluate.perplexity") == 45.0
     assert found.floor("trigram", "evaluate.bleu", "ours") is None is found.floor("bigram", "evaluate.perplexity")
-    assert found.floor("trigram", "topics.perplexity", "ours") is None  # of a fine-tuning
+    assert found.floor("trigram", "topics.perplexity", "ours") is None  # the metric of a fine-tuning
     names = [
         line[0]
         for line in table(dataclasses.replace(found, study=dataclasses.replace(found.study, columns=(PERPLEXITY,))))
@@ -81,7 +81,7 @@ def test_rows_with_data_of_their_own_have_floors_of_their_own():
 
 
 def test_a_floors_id_rests_on_what_a_config_says_and_inherits(root):
-    """A default is no part of it, so that a new setting orphans no floor."""
+    """Defaults are not part of the id, so that a new setting does not change it."""
     said = lambda *changes: floors._said(load(root / "configs/translation/transformer.py:smoke", changes).resolved)
     assert said(("evaluation.split", "test"), ("evaluation.near", None)) == said()
     assert "evaluation.split" not in said() and "data.tokenizer.kind" not in said()

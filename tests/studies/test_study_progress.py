@@ -1,4 +1,4 @@
-"""Progress: read from the trials' folders; plain lines off a terminal, one table on it."""
+"""Progress, read from the trials' folders: plain lines without a terminal, one table on a terminal."""
 
 import io
 import json

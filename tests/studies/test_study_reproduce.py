@@ -1,4 +1,4 @@
-"""`reproduce` with real workers: what runs, what does not run again, what is written and printed."""
+"""`reproduce` with real workers: what runs, what is not run again, and the written and printed output."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def test_a_study_runs_once_and_says_everything(fake, ran, capsys):
     assert err.splitlines()[0] == f"fake/table · quick · 2 rows x 2 seeds · 4 trials, 0 already done · {RUN}"
     assert "one | first  0  measuring" in err or "one | first  0  starting" in err
     assert out.splitlines()[-1] == f"table {RUN}/table.md · page {RUN}/report.html"
-    # 1.0 and 1.5: mean 1.25, sample deviation 0.354; the other row 2.0 and 2.5.
+    # 1.0 and 1.5: mean 1.25, sample deviation 0.354. The other row has 2.0 and 2.5.
     lines = (RUN / "table.md").read_text().splitlines()
     assert re.sub(" +", " ", lines[4]) == "| one \\| first | 1.25 ± 0.35 | 0.9 | 2 |"
     assert re.sub(" +", " ", lines[5]) == "| <i>two</i> | 2.25 ± 0.35 | | 2 |"
@@ -82,7 +82,7 @@ def test_a_killed_worker_is_retried_and_a_failing_trial_stops_nobody(fake, ran, 
 
 @pytest.mark.slow
 def test_only_the_sources_of_a_measurement_make_it_stale(fake, ran):
-    """Not a docstring, a comment, a row's name or a verdict in the same file, but a function that it calls."""
+    """A changed docstring, comment, row name or verdict in the same file does not count, a called function does."""
     run_study("fake/table", scale="quick", rows=("one",), seeds=1)
     rerun = lambda **options: run_study("fake/table", scale="quick", seeds=1, rows=("one",), **options)
     file = fake / "fake" / "table.py"
@@ -187,7 +187,7 @@ def test_a_stopped_study_leaves_no_worker(fake, ran, number):
     )
     listens = lambda: signal.signal(
         signal.SIGINT, signal.SIG_DFL
-    )  # a shell's background jobs ignore it, and hand that on
+    )  # background jobs of a shell ignore the signal, and so do their children
     process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, preexec_fn=listens)
     deadline = time.monotonic() + 300
     while not ran() and time.monotonic() < deadline:

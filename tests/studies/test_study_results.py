@@ -1,4 +1,4 @@
-"""Cells, marks, tables, figures and pages from results made by hand."""
+"""Cells, marks, tables, figures and pages from made-up results."""
 
 import csv
 import math
@@ -72,7 +72,7 @@ def test_speed_is_that_of_rows_trained_together_where_it_is_trainings(columns, n
     [
         (["B F C"], False),
         (["B F C", "a b c d"], True),
-        ([["red", "a red disc"], ["red"]], False),  # a picture's captions are several
+        ([["red", "a red disc"], ["red"]], False),  # a picture has several captions
         ([["red", "a red disc above"]], True),
         ([], True),
     ],
@@ -130,7 +130,7 @@ def test_the_same_numbers_stand_in_every_form(tmp_path):
 
 
 def test_a_count_beyond_64_bits_is_written(tmp_path):
-    """The FLOPs of a long training are whole numbers above 2^63."""
+    """The FLOPs of a long training are integers above 2^63."""
     results.write(results_of({"a": {"train.loss": [1.0, 2.0], "measure.flops": [10**19 + 1, 7]}}), tmp_path)
     lines = pyarrow.parquet.read_table(tmp_path / "results.parquet").to_pylist()
     assert [line["measure.flops"] for line in lines] == [1e19, 7.0]

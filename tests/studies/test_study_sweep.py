@@ -1,4 +1,4 @@
-"""Sweeps: how ``--over`` is read, which rows it makes; the recorded studies resolve at every scale."""
+"""Sweeps: how ``--over`` is parsed, which rows it makes. The recorded studies resolve at every scale."""
 
 import re
 
@@ -168,7 +168,7 @@ def test_replicas_see_the_batches_of_the_first_seed_or_those_that_were_asked_for
 
 
 def test_a_rows_own_seed_holds_in_a_study():
-    """As `reproduce` plans it; the trials of rows without one, and so their ids, are what they were."""
+    """As planned by `reproduce`. Trials of rows without a seed keep their ids."""
     rows = (Row("plain", "plain"), Row("own", "own", {"training.seed": 7}), Row("again", "again"))
     study = Study(rows, {"cpu": Scale(CONFIG, seeds=2)}, name="a/b")
     trials = plan(study, "cpu", list(rows), 2, "sources")

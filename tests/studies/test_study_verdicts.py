@@ -1,4 +1,4 @@
-"""Verdicts from numbers and their spread; the claims of the recorded studies."""
+"""Verdicts from numbers and their spread, and the claims of the recorded studies."""
 
 import dataclasses
 import math
@@ -41,10 +41,10 @@ def losses(**rows):
         ([1.0, 1.1], [1.05, 2.0], OPEN),
         ([1.0, 1.9], [2.0, 2.9], OPEN),
         ([1.0, 1.1], [1.0, 1.1], OPEN),
-        ([1.0, 1.0], [2.0, 2.0], CLEAR),  # no spread at all
-        ([1.0, 1.1, 1.2], [math.nan] * 3, CLEAR),  # all diverged against none: p = 1 / 64
+        ([1.0, 1.0], [2.0, 2.0], CLEAR),  # zero spread
+        ([1.0, 1.1, 1.2], [math.nan] * 3, CLEAR),  # all runs of one row diverged and none of the other: p = 1 / 64
         ([1.0, 1.1], [math.nan, math.nan], OPEN),  # p = 1 / 16
-        ([1.0, 1.1, 1.2], [math.nan, 2.0, 3.0], CLEAR),  # a run that diverged is worse than any: p = 1 / 20
+        ([1.0, 1.1, 1.2], [math.nan, 2.0, 3.0], CLEAR),  # a diverged run is worse than any other: p = 1 / 20
         ([math.nan, 1.0], [2.0, 2.1], OPEN),
         ([1.0], [2.0, 2.1], UNMEASURED),
         ([1.0, 1.1], [], UNMEASURED),
@@ -84,7 +84,7 @@ GIVEN = {
 
 
 def given(**changes):
-    """A configuration with some settings of `training`, or whole sections, in place of those of `GIVEN`."""
+    """A configuration with some settings of `training`, or whole sections, replaced in `GIVEN`."""
     training = {name: value for name, value in changes.items() if name not in GIVEN}
     sections = {name: value for name, value in changes.items() if name in GIVEN}
     return {**GIVEN, **sections, "training": {**GIVEN["training"], **training}}
@@ -93,7 +93,7 @@ def given(**changes):
 @pytest.mark.parametrize(
     ("other", "seed", "same"),
     [
-        (given(model={"width": 5}, learning_rate=0.3), 0, True),  # what no batch depends on
+        (given(model={"width": 5}, learning_rate=0.3), 0, True),  # batches do not depend on these
         (given(seed=1), 1, False),
         (given(seed=1, data_seed=0), 1, True),
         (given(batch_size=5), 0, False),
@@ -110,12 +110,12 @@ def test_trials_see_the_same_batches_where_their_configurations_say_so(other, se
     tuned = [dataclasses.replace(one, stages=({"settings": {"name": "topics", "given": given(steps=3)}},))
              for one in (ours, theirs)]  # fmt: skip
     if other is not None:
-        assert same_batches(*tuned, "topics") is (seed == 0)  # a fine-tuning has batches of its own
+        assert same_batches(*tuned, "topics") is (seed == 0)  # a fine-tuning has its own batches
     assert same_batches(*tuned) is same
 
 
 def test_seeds_are_paired_where_they_share_batches():
-    """A shift that both rows of a seed share is no spread of their difference."""
+    """A shift shared by both rows of a seed does not increase the spread of their difference."""
     rows = {"a": [1.0, 5.0, 9.1], "b": [2.0, 6.1, 10.0]}
     alone = losses(**rows)
     assert compare(alone, "a", "b").p == pytest.approx(
@@ -127,7 +127,7 @@ def test_seeds_are_paired_where_they_share_batches():
     )
     pairs = dataclasses.replace(alone, entries=entries)
     assert compare(pairs, "a", "b").p == pytest.approx(ttest_rel(*rows.values(), alternative="less")[1])
-    late = dataclasses.replace(pairs, entries=entries[1:])  # one row lacks the first seed
+    late = dataclasses.replace(pairs, entries=entries[1:])  # the first seed of one row is missing
     rest = (values[1:] for values in rows.values())
     assert compare(late, "a", "b").p == pytest.approx(ttest_rel(*rest, alternative="less")[1])
 
@@ -265,7 +265,7 @@ ABLATION = {
 
 
 def ablation(root, **replaced):
-    """The recorded study with these losses and BLEU in place of trials, as if its models had learned."""
+    """The recorded study with these losses and BLEU scores in place of trials, as if its models had learned."""
     rows = {**ABLATION, **replaced}
     study = load_study("ablation/attention", root / "experiments")
     made = results_of({row: {"train.loss": loss, "evaluate.bleu": bleu} for row, (loss, bleu) in rows.items()})
@@ -296,7 +296,7 @@ def test_below_cpu_verdicts_are_computed_and_not_claimed(root):
 
 
 def test_all_rows_are_compared_with_the_reference_row_below_the_table():
-    """p of both sides, times 2, 1 by Holm: scipy's paired or Welch's tests of two seeds."""
+    """Twice the one-sided p, times 2 and 1 by Holm, from SciPy's paired or Welch's test of two seeds."""
     errors = {"ours": [50.0, 50.4], "far": [68.0, 68.6], "near": [50.3, 49.9], "one": [40.0]}
     key = Column("evaluate.word_error_rate", "word errors, %", fixed(1), better="lower")
     made = results_of({row: {key.key: values} for row, values in errors.items()})

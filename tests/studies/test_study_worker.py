@@ -1,4 +1,4 @@
-"""A trial's stages with fakes for training and evaluation, in this process: order, resuming, divergence, exits."""
+"""A trial's stages in this process, with fake training and evaluation: order, resuming, divergence, exit status."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ PLANNED = ("id", "row", "seed", "point", "identity", "config_hash")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A planned trial of train and evaluate, whose functions are fakes that log their calls."""
+    """A planned trial with the stages train and evaluate, whose functions are fakes that log their calls."""
     calls = []
 
     def train(config, workdir, report):
@@ -120,7 +120,7 @@ def test_a_failure_is_one_line_and_an_exit_status(folder, error, status, line, c
     ids=["marked", "dropped", "the-same-program", "nothing-begun"],
 )
 def test_work_begun_by_another_program_is_marked_or_dropped(tmp_path, monkeypatch, rerun, begun, now, stays):
-    """With the same program the work goes on, whatever else has changed in the sources."""
+    """With an unchanged program the work continues, even if other sources have changed."""
     folder, planned = Folder(tmp_path), dataclasses.replace(trial("a"), fingerprint="old")
     place, before = folder.prepare(planned, rerun_stale=False), {"sources": "old", "train": "A"}
     write_json(place / "program.json", before)

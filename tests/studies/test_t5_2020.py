@@ -1,4 +1,4 @@
-"""The two tables of T5: their rows, what "from scratch" is, and what is concluded from numbers made by hand."""
+"""The two tables of T5: their rows, the meaning of "from scratch", and conclusions from made-up numbers."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ CELLS = [f"{task}-{labels}.accuracy" for task in ("topic", "sentiment") for labe
 
 
 def parameters(study, scale):
-    """Row -> the number of its parameters."""
+    """Row -> its number of parameters."""
     found = {}
     for row in study.rows_at(scale):
         parts = build_experiment(configuration(study, scale, row))
@@ -29,7 +29,7 @@ def parameters(study, scale):
 
 @pytest.mark.parametrize("scale", fast_are(["paper"], SCALES))
 def test_parameters_are_those_of_the_architectures(studies, scale):
-    """One stack has what an encoder-decoder has less its encoder and attention to it, and a table of biases."""
+    """A single stack has the parameters of an encoder-decoder without its encoder, cross-attention and a bias table."""
     study = studies["t5_2020/architectures"]
     count = parameters(study, scale)
     model = configuration(study, scale, study.rows[0]).resolved["model"]
@@ -59,7 +59,7 @@ def test_a_row_reads_what_its_architecture_can_read(studies):
 
 
 def test_fine_tunings_are_alike_for_all_rows(studies):
-    """Steps, rate of learning, labels: whatever the row, scratch too, and the vocabulary is the row's own."""
+    """Steps, learning rate and labels are the same for all rows, also from scratch. The vocabulary is the row's own."""
     for study in (studies[f"t5_2020/{name}"] for name in ("objectives", "architectures")):
         told = {}
         for trial in plan(study, "cpu", study.rows_at("cpu"), 1, "0" * 12):
@@ -68,7 +68,7 @@ def test_fine_tunings_are_alike_for_all_rows(studies):
             labels = [one["data"]["train_examples"] for one in tuned]
             assert labels == 2 * [100, 400, 1600] and {one["training"]["steps"] for one in tuned} == {400}
         first = told["scratch" if "scratch" in told else "encoder_decoder"]
-        # Of a fine-tuning from another fine-tuning's parameters nothing would be equal but the folder's place.
+        # A fine-tuning that starts from another fine-tuning's parameters would share nothing but the folder's location.
         assert all(one == first for one in told.values())
 
 
@@ -92,7 +92,7 @@ def test_from_scratch_nothing_moves(studies, tmp_path):
 
 
 def made(study, accuracy):
-    """Results with these accuracies at every number of labels, three seeds a point, as if all had learned."""
+    """Results with these accuracies at every number of labels and three seeds per point, as if all had learned."""
     numbers = {row: {cell: [value - 1, value, value + 1] for cell in CELLS} for row, value in accuracy.items()}
     return dataclasses.replace(results_of(numbers), study=dataclasses.replace(study, competence=()))
 

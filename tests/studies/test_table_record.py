@@ -1,4 +1,4 @@
-"""The page of a recorded table is byte for byte what its record alone gives, whatever stands in the work folder."""
+"""The page of a recorded table depends only on its record, byte for byte, whatever the work folder contains."""
 
 import json
 from pathlib import Path
@@ -49,14 +49,14 @@ def finish(folder, trial, value=None, **more):
 
 
 def holds(study="fake/table"):
-    """Whether the recorded page is what the record gives. The page."""
+    """Checks that the recorded page is the one computed from the record, and returns the page."""
     page = Path(f"experiments/{study.replace('/', '/results/')}/quick/table.md").read_text(encoding="utf-8")
     assert page == page_of_the_record(study, "quick", Path("alone"))
     return page
 
 
 def begun(folder, trial):
-    """A training was stopped after some steps."""
+    """Writes the folder of a training that was stopped after some steps."""
     lines = [{"step": step, "split": "train", "loss": 3.0 / step} for step in (1, 2, 3)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "stages").mkdir()
@@ -79,7 +79,7 @@ def test_a_trial_that_is_not_finished_is_not_run_in_the_record(table, left):
     run_study("fake/table", scale="quick", render=True, record=True)
     page = holds()
     assert ": not run\n" in page and "not finished" not in page and "memory" not in page
-    assert ": not run\n" not in (RUN / "table.md").read_text()  # which says why
+    assert ": not run\n" not in (RUN / "table.md").read_text()  # the work folder's page says why
     assert len(records.read(Path("experiments/fake/results/table/quick"))) == 2
 
 

@@ -1,4 +1,4 @@
-"""Vaswani et al. 2017: the rows of its tables, counted at the paper's sizes, against the printed cells."""
+"""Vaswani et al. 2017: the rows of its tables, counted at the paper's sizes, against the published cells."""
 
 import csv
 import dataclasses
@@ -20,7 +20,7 @@ from tests.tiers import fast_are
 
 @pytest.fixture(scope="module")
 def table3(root):
-    """(study, row id -> its configuration at the paper's sizes, row id -> the printed cells)."""
+    """(study, row id -> its configuration at the paper's sizes, row id -> the published cells)."""
     study = load_study("vaswani2017/table3", root / "experiments")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
@@ -87,11 +87,11 @@ def test_inspect_gives_both_counts_beside_the_printed_cell():
 
 
 def test_training_cost_has_both_definitions():
-    """Machine time by hand; model FLOPs near 6 x parameters x tokens of a side, over 100K updates."""
+    """Machine time by hand. Model FLOPs are near 6 x parameters x tokens of a side, over 100K updates."""
     rows = {row["id"]: row for row in inspect_study("vaswani2017/table2", scale="paper", rows=["base", "gnmt"])}
     base = rows["base"]
     assert base["machine"] == pytest.approx(12 * 3600 * 8 * 9.5e12) and f"{base['machine']:.1e}" == "3.3e+18"
-    tokens = 96 * 256  # a side; the encoder's parameters meet source tokens, the decoder's and the output's targets
+    tokens = 96 * 256  # per side: source tokens for the encoder, targets for decoder and output
     assert base["model"] == pytest.approx(6 * base["parameters"] * tokens * base["steps"], rel=0.25)
     assert rows["gnmt"]["parameters"] is None and rows["gnmt"]["published"]["FLOPs En-De"] == "2.3e19"
 
@@ -104,7 +104,7 @@ def test_both_printed_scores_of_big_are_there(root):
 
 @pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu"])
 def test_smaller_scales_keep_the_proportions(table3, scale):
-    """20 different configurations, each the paper's change in the same ratio."""
+    """20 different configurations, each with the paper's change in the same ratio."""
     study, papers, _ = table3
     ours = {row.id: configuration(study, scale, row) for row in study.rows}
     assert len({config.identity for config in ours.values()}) == 20
@@ -124,7 +124,7 @@ def judged(study, scale, claim):
 
 @pytest.mark.slow
 def test_the_sizes_of_base_and_big_are_judged(table3):
-    """base as claimed and as printed; big is as large as claimed, and printed otherwise under both readings."""
+    """base has the claimed and published size. big has the claimed size, but no reading gives the published one."""
     study, configs, _ = table3
     verdict = judged(study, "cpu", "transformer-base-sizes")
     assert verdict.status == HELD and verdict.judged
@@ -199,7 +199,7 @@ def test_another_architecture_is_not_the_drawn_one(base_in_other_orders, change)
     assert verdict.status == FAILED and table3.drawn_order(base).status == HELD
 
 
-#: Table 4 by value: parser, training, F1 on section 23.
+#: Table 4 by value: parser, training data, F1 on section 23.
 TABLE_4 = [
     ("vinyals", "WSJ only", 88.3), ("petrov", "WSJ only", 90.4), ("zhu", "WSJ only", 90.4), ("dyer", "WSJ only", 91.7),
     ("transformer", "WSJ only", 91.3), ("zhu_semi", "semi-supervised", 91.3), ("huang_semi", "semi-supervised", 91.3),
@@ -240,7 +240,7 @@ def test_parsers_that_are_not_run_stand_in_the_table_and_say_so(tmp_path, table4
 
 @pytest.mark.slow
 def test_the_papers_parser_is_counted(table4):
-    """4 layers of width 1024, 16K and 32K pieces; section 6.3's decoding; nothing is counted of the rivals."""
+    """4 layers of width 1024, 16K and 32K tokens, decoding of section 6.3. Nothing is counted for other parsers."""
     rows = {row["id"]: row for row in inspect_study("vaswani2017/table4", scale="paper")}
     assert list(rows) == [row for row, _, _ in TABLE_4] and rows["dyer"]["parameters"] is None
     for row, pieces in (("transformer", 16_000), ("transformer_semi", 32_000)):
@@ -259,7 +259,7 @@ def test_without_the_treebank_the_papers_parser_is_refused(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_generated_trees_are_parsed_at_smoke(tmp_path, in_process, capsys):
-    """Every trained row decodes and is scored by brackets; nothing is learned in four steps, and the table says so."""
+    """Every trained row decodes and is scored by brackets. Nothing is learned in four steps, and the table says so."""
     assert main(["reproduce", "vaswani2017/table4", "--scale=smoke", f"--workdir={tmp_path}"]) == 0
     printed = capsys.readouterr().out
     trials = [json.loads(path.read_text()) for path in tmp_path.glob("trials/*/result.json")]

@@ -1,4 +1,4 @@
-"""`wang2019/structure`: every row's settings, the verdict by hand."""
+"""`wang2019/structure`: every row's settings, and verdicts by hand."""
 
 from results_of import results_of
 
