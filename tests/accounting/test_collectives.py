@@ -1,4 +1,4 @@
-"""collectives: XLA's three ways of saying who talks to whom, loops, and asynchronous starts."""
+"""collectives: XLA's three notations for groups of devices, loops, and asynchronous starts."""
 
 import textwrap
 

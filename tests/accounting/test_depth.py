@@ -1,4 +1,4 @@
-"""The longest chain of matrix products, by hand, and of attention and recurrence by length."""
+"""The longest chain of dependent matrix products: by hand, and for attention and recurrence by length."""
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +14,12 @@ A = jax.ShapeDtypeStruct((5, 5), jnp.float32)
 
 
 def many(x, w):
-    """Three products in a chain, two beside it."""
+    """Three products in a chain, and two that do not depend on them."""
     return ((x @ w) @ w) @ w + jnp.tanh(w @ x) + x @ x
 
 
 def turns(x, w):
-    """Seven turns that do not read each other, two products each."""
+    """Seven iterations that do not read each other, with two products each."""
     return jax.lax.map(lambda row: row @ w @ w, jnp.broadcast_to(x, (7, 5, 5)))
 
 
@@ -28,7 +28,7 @@ def chosen(x, w):
 
 
 def summing(x, w):
-    """A carry that only adds up: its turns' products wait for nothing."""
+    """A carry that only accumulates: the products of its iterations are independent."""
     return jax.lax.scan(lambda total, row: (total + row @ w, None), x, jnp.broadcast_to(x, (7, 5, 5)))[0]
 
 

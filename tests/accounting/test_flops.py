@@ -1,4 +1,4 @@
-"""The jaxpr walk against closed forms, against itself in other formulations, and against XLA where XLA counts right."""
+"""FLOPs of a jaxpr against closed forms, equivalent formulations, and XLA's count where it is correct."""
 
 import functools
 
@@ -66,9 +66,9 @@ def test_gradients_cost_twice_the_forward_pass_and_remat_once_more():
     step = lambda wrap: jax.value_and_grad(functools.partial(loss, wrap=wrap), (0, 1))
     assert matmul(functools.partial(loss, wrap=lambda f: f), x, weights) == 2 * L * one
     assert matmul(step(lambda f: f), x, weights) == 6 * L * one
-    # Backward recomputes what it needs: the first product of each layer and the second, whose tanh it differentiates.
+    # The backward pass recomputes the first product of each layer, and the second, whose tanh it differentiates.
     assert matmul(step(jax.checkpoint), x, weights) == 8 * L * one
-    # Without the gradient to x, the scan's backward still carries it from layer to layer.
+    # Without the gradient with respect to x, the scan's backward pass still carries it from layer to layer.
     assert matmul(jax.grad(functools.partial(loss, wrap=lambda f: f), 1), x, weights) == 6 * L * one
     assert matmul(jax.grad(lambda w, x: (x @ w).sum()), array(D, F), x) == 2 * T * D * F
 
@@ -175,7 +175,7 @@ def test_convolutions_count_their_real_multiply_adds(name):
     groups = settings.get("feature_group_count", 1)
     x, kernel = np.ones((2, 7, 11, 6), np.float32), np.ones((3, 5, 6 // groups, 4), np.float32)
     forward = functools.partial(convolve, settings=settings)
-    # An all-ones convolution sums the ones that it multiplied: exactly its multiply-adds.
+    # A convolution of ones with ones sums the ones that it multiplies, which gives its multiply-adds.
     expected = 2 * int(np.asarray(jax.jit(forward)(x, kernel), np.float64).sum())
     assert matmul(forward, x, kernel) == expected
     for argument in (0, 1):

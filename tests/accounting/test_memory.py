@@ -1,4 +1,4 @@
-"""The liveness walk on programs small enough to count by hand, and the process's own peak."""
+"""The liveness analysis on programs small enough to count by hand, and the process's own peak."""
 
 import functools
 import subprocess
@@ -79,8 +79,8 @@ def test_captured_constants_count_with_the_arguments():
 
 def test_a_scan_needs_its_stack_a_slice_and_its_body():
     body = lambda carry, x: (jnp.exp(jnp.sin(x)), jnp.cos(carry))
-    # Outputs: carry 1 and stack 7. Running: a slice 1, and in the body at most sin, exp, cos: exp is an output, so
-    # sin+exp = 2, then (sin gone) exp+cos = 2.
+    # Outputs: carry 1 and stack 7. Running: a slice 1, and in the body at most sin, exp, cos. Since exp is an output,
+    # the peak is sin + exp = 2, then (without sin) exp + cos = 2.
     assert intermediate_bytes(lambda c, xs: lax.scan(body, c, xs), array(N), array(7, N)) == (8 + 1 + 2) * ONE
     square = lambda c, _: ((c[:, None] * c[None, :]).sum(1), None)
     looped = lambda c: lax.scan(square, c, length=1000)[0]
@@ -129,7 +129,7 @@ print(grown, peak_resident_bytes() - start, int(reset_peak_resident()), peak_res
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     grown, after, permitted, anew = map(int, run.stdout.split())
-    assert 230e6 < grown < 300e6 and after >= 0.99 * grown  # the kernel's figure is rounded
+    assert 230e6 < grown < 300e6 and after >= 0.99 * grown  # the kernel rounds its figure
     assert (anew < 60e6) if permitted else (anew >= 0.99 * grown)
 
 

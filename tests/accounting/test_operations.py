@@ -1,4 +1,4 @@
-"""Mesh TensorFlow's count of operations, by hand: what a program of a few lines must count."""
+"""Mesh TensorFlow's count of operations, by hand, for programs of a few lines."""
 
 import jax
 import jax.numpy as jnp

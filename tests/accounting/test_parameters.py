@@ -1,4 +1,4 @@
-"""Counts of parameters, and that a model far larger than this machine's memory is counted without any."""
+"""Parameter counts. A model far larger than this machine's memory is counted without allocating it."""
 
 import time
 
@@ -76,7 +76,7 @@ def test_a_billion_parameters_take_no_memory_and_no_time():
     assert parameters == 1_072_168_960
     rows, a_layer = batch * length, 4 * width * width + 2 * width * hidden
     products = 2 * rows * a_layer + 2 * 2 * rows * length * width
-    # Forward, backward twice; remat repeats all but the last product of a block (nothing needs its result).
+    # Forward once, backward twice. Remat repeats all but the last product of a block, whose result is not needed.
     head = 3 * 2 * rows * vocabulary * width
     assert counted.matmul == head + layers * (4 * products - 2 * rows * width * hidden)
     assert counted.other >= 2 * parameters  # the update

@@ -1,4 +1,4 @@
-"""What reads what against perturbed inputs, ways against SciPy's shortest paths."""
+"""Dependencies between positions against perturbed inputs, and path lengths against SciPy's shortest paths."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ def test_a_position_reads_what_changes_it(kind):
 @pytest.mark.parametrize("seed", range(4))
 def test_the_longest_distance_is_scipys(seed):
     edges = np.random.default_rng(seed).random((23, 23)) < 0.07
-    steps = shortest_path(edges.T.astype(float), unweighted=True)  # SciPy's edges lead from the first index
+    steps = shortest_path(edges.T.astype(float), unweighted=True)  # SciPy's edges start at the first index
     sources, targets = range(9), range(5, 23)
     there = steps[np.ix_(sources, targets)]
     assert longest_distance(edges, sources, targets) == there[np.isfinite(there)].max()
@@ -48,7 +48,7 @@ def test_what_never_meets_raises():
 
 
 def test_a_state_that_is_not_read_leaves_no_way():
-    """A cell that forgets connects an input to its own output alone."""
+    """A cell that forgets connects an input only to its own output."""
     remembering = lambda pair: jnp.tanh(pair[:1] + pair[1:])
     assert distance_through_states(remembering, jnp.ones((2, D)), T) == T
     assert distance_through_states(lambda pair: pair[:1] + 0 * pair[1:], jnp.ones((2, D)), T) == 1

@@ -1,5 +1,7 @@
-"""A user's mistake: one line that names what is wrong, exit status 2, before anything slow starts. A standard output
-that is closed, full, or of a locale without the characters: at most one line."""
+"""User errors: one line that names the error, exit status 2, before anything slow starts.
+
+A standard output that is closed, full, or in a locale without the characters gives at most one line.
+"""
 
 import io
 import json
@@ -82,7 +84,7 @@ MISTAKES = {
 }  # fmt: skip
 
 
-#: Command -> what it takes before a path: every argument of every command that is a path.
+#: Command -> the words before a path, for every path argument of every command.
 PATHS = {
     "train --workdir": ["train", CONFIG, "--workdir={p}"],
     "evaluate --workdir": ["evaluate", "--workdir={p}"],
@@ -109,7 +111,7 @@ NO_PATHS = {"empty": ("", "got an empty one"), "blank": (" ", "an empty one"), "
 @pytest.mark.parametrize("wrong", NO_PATHS)
 @pytest.mark.parametrize("case", PATHS, ids=[name.replace(" ", "-") for name in PATHS])
 def test_what_is_no_path_is_refused_everywhere(case, wrong, capsys, tmp_path, monkeypatch, root):
-    """An empty path means the current folder to Python: `--workdir=$UNSET` would train there."""
+    """Python takes an empty path for the current folder: `--workdir=$UNSET` would train there."""
     monkeypatch.chdir(root)
     path, expected = NO_PATHS[wrong]
     assert main([word.replace("{p}", path) for word in PATHS[case]]) == 2
@@ -129,7 +131,7 @@ def test_one_line_and_status_2(case, tmp_path, capsys, monkeypatch, root):
 
 
 def test_wrong_arguments_help_and_lists_do_not_import_jax(root):
-    """In a fresh process; `sys.modules` is asked afterwards."""
+    """In a fresh process, which then reads `sys.modules`."""
     code = (
         "import sys; from attention_research.cli import main\n"
         "main(['train', '--config=configs/translation/transformer.py:cpu', '--workdir=x', '--config.model.head=4'])\n"

@@ -54,7 +54,7 @@ def test_bash_completes_commands_and_options(capsys, tmp_path):
 
 @pytest.mark.slow
 def test_train_prints_what_differs_from_the_file_and_all_settings_with_verbose(tmp_path, capsys, monkeypatch):
-    """Without starting: the run stops at a mistake that is found afterwards."""
+    """Nothing is trained: the run stops at an error that is found after the output."""
     monkeypatch.setattr("attention_research.training.run.train", lambda *_, **__: {"steps": 0})
     words = ["train", "--config=translation/transformer:smoke", f"--workdir={tmp_path}/run"]
     assert main([*words, "--config.training.steps=7", "--config.model.decoder.num_layers=3"]) == 0

@@ -9,7 +9,7 @@ from attention_research.cli import main
 from attention_research.config import load, variants
 from tests.tiers import fast_are
 
-GOLDENS = Path(__file__).with_name("goldens.jsonl")  # a line a variant
+GOLDENS = Path(__file__).with_name("goldens.jsonl")  # one line for each variant
 CONFIGS = sorted(Path(__file__).parents[2].joinpath("configs").rglob("*.py"))
 CONFIG = "configs/translation/transformer.py"
 
@@ -44,14 +44,14 @@ def test_parameters_are_the_closed_form(inspected, variant, sizes):
 
 
 def test_flops_of_a_small_variant_are_the_closed_form(inspected):
-    """Matrix products of one step at [64, 64]: forward, and twice that backward; the logits are few enough to be kept.
+    """Matrix products of one step at [64, 64]: forward, and twice that backward, since few logits are kept.
 
-    The first layers' inputs need no gradient only where they are embeddings' sums.
+    The gradient with respect to the inputs of the first layers is not needed if they are sums of embeddings.
     """
     B, T, D, F, V, L = 64, 64, 128, 512, 4000, 2
     tokens = B * T
     projections = L * (4 * D * D + 2 * D * F) + L * (8 * D * D + 2 * D * F)
-    attention = 3 * L * 2 * T * D  # scores and contexts of three attentions a layer pair, per token
+    attention = 3 * L * 2 * T * D  # scores and contexts of three attentions per layer pair and token
     forward = 2 * tokens * (projections + attention)
     output = 2 * tokens * D * V
     assert inspected(f"{CONFIG}:cpu")["flops"] == pytest.approx(3 * forward + 3 * output, rel=0.01)
@@ -71,14 +71,14 @@ def test_json_is_one_document(capsys, monkeypatch, root):
     assert document["parameters"] == parameters(2000, 1, 64, 64) and document["config"]["model"]["width"] == 64
 
 
-#: The other files have many variants, or ones that take long to trace.
+#: The other files have many variants, or variants that take long to trace.
 FAST = ("classification-text", "language_modelling-transformer")
 FILES = {f"{file.parent.name}-{file.stem}": file for file in CONFIGS}
 
 
 @pytest.mark.parametrize("file", fast_are(FAST, FILES))
 def test_goldens_of_every_variant(file, inspected, request):
-    """Resolved hash, parameters, FLOPs and the tree of names; `--rewrite-goldens -n 0` writes them anew."""
+    """Hash, parameters, FLOPs and parameter tree of the resolved config. `--rewrite-goldens -n 0` rewrites them."""
     now = {}
     for variant in variants(file):
         counted = inspected(f"{file}:{variant}")

@@ -11,7 +11,7 @@ from attention_research.cli import main
 from attention_research.cli.signals import handled
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
-#: A library that catches everything while it is imported, as JAX's plug-ins do.
+#: A library that catches all exceptions while it is imported, like JAX's plug-ins.
 LIBRARY = "import os\ntry:\n    os.kill(os.getpid(), int(os.environ['SENT']))\nexcept BaseException:\n    pass\n"
 PROGRAM = """
 import sys
@@ -31,7 +31,7 @@ def test_a_signal_inside_an_import_that_catches_everything_ends_the_process(numb
 
 
 def test_the_handlers_are_there_before_anything_is_imported_and_go_with_the_command(root):
-    """Of the package only `cli`, `cli.signals`, `allocator` and the names of the folders beside it are imported."""
+    """Of the package, only `cli`, `cli.signals`, `allocator` and the names of the neighbouring folders are imported."""
     code = "import sys, attention_research.cli; print(*sorted(m for m in sys.modules if m.startswith('attention_res')))"
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
     names = ("", ".allocator", ".benchmarks", ".bundled", ".cli", ".cli.signals", ".configs", ".experiments")

@@ -1,4 +1,4 @@
-"""The fitted network against PyTorch's batch norm and layer norm, in training and in use."""
+"""The fitted network against PyTorch's batch norm and layer norm, in training and evaluation."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ def drawn():
 
 
 def by_torch(torch, weights, x, norm):
-    """The stack, with PyTorch's functions in float64."""
+    """The stack with PyTorch's functions in float64."""
     tensors = {name: torch.tensor(np.asarray(value), dtype=torch.float64) for name, value in weights.items()}
     y = torch.tensor(np.asarray(x), dtype=torch.float64)
     for layer in range(LAYERS):
@@ -69,8 +69,8 @@ def test_the_statistics_are_the_batchs_before_the_norm(drawn):
 def test_training_lowers_the_error_and_a_rate_of_nothing_does_not():
     errors = train_errors(jax.random.key(0), norm="layer_norm", width=8, batch_size=16, samples=8192, rates=(0.0, 0.01))
     assert (errors[0] > 0.9).all() and (errors[1] < 0.6).all()
-    np.testing.assert_array_equal(errors[:, :, 0], errors[:, :, 1])  # layer norm keeps nothing
-    assert (errors[:, 0, 0] != errors[:, 1, 0]).all()  # validation samples are not the test's
+    np.testing.assert_array_equal(errors[:, :, 0], errors[:, :, 1])  # layer norm keeps no statistics
+    assert (errors[:, 0, 0] != errors[:, 1, 0]).all()  # validation and test samples differ
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from attention_research.experiments.allamanis2016.naming_run import nearest_name
 
 @pytest.fixture(scope="module")
 def table():
-    """Body "self use cache", written "use END"; the third position is the end of the source, the last is padding."""
+    """Body "self use cache", prediction "use END". The third position ends the source, the last is padding."""
     rng = np.random.default_rng(0)
     found = {"alpha": rng.random((3, 5)), "kappa": rng.random((3, 5)), "copy_probability": np.array([0.9, 0.1, 0.5])}
     words = ["self", "use", "cache", "<end>", "<padding>", "use", "<end>", "<padding>"]

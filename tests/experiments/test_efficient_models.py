@@ -1,4 +1,4 @@
-"""Cheap attention in small models: causality by gradient, cheap forms against full attention, losses by hand."""
+"""Efficient attention in small models: causality by gradient, limits equal to full attention, losses by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -68,7 +68,7 @@ def test_a_masked_model_is_asked_for_what_it_does_not_see():
     hidden = np.asarray(jax.random.bernoulli(jax.random.key(3), 0.15, (2, 7)))
     np.testing.assert_array_equal(np.asarray(found) > 0, hidden)
     assert hidden.any()
-    changed = np.where(np.pad(hidden, ((0, 0), (0, 1))), (ROWS + 1) % 13, ROWS)  # other hidden tokens, the same input
+    changed = np.where(np.pad(hidden, ((0, 0), (0, 1))), (ROWS + 1) % 13, ROWS)  # other hidden tokens, same input
     other = run(jnp.asarray(changed))
     assert not np.allclose(np.asarray(found)[hidden], np.asarray(other)[hidden])
 
@@ -84,7 +84,7 @@ def test_what_is_tested_is_the_same_text_whatever_the_rows():
 def test_an_updates_products_are_counted():
     make = maker("full", TEXT, (1, 8), 4, {"head_width": 4, "cheap": CHEAP})
     forward = 2 * 3 * 4 * (4 * 8 * 8 + 2 * 8 * 32 + 13 * 8) + 2 * 2 * 3 * 2 * 4 * 4 * 4  # projections, logits; q k, w v
-    assert step_flops("full", make, 3, 4) == pytest.approx(3 * forward, rel=0.2)  # backward costs twice as much
+    assert step_flops("full", make, 3, 4) == pytest.approx(3 * forward, rel=0.2)  # backward costs twice that
 
 
 @pytest.mark.slow

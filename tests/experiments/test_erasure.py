@@ -1,4 +1,4 @@
-"""Erasure against two forward passes, saliency against a table row's gradient; sums by hand, SciPy's correlation."""
+"""Erasure against two forward passes, saliency against a table row's gradient, sums by hand, SciPy's correlation."""
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +66,7 @@ def test_an_effect_is_the_difference_of_two_forward_passes(looked, batch):
 
 
 def test_saliency_is_the_gradient_in_one_source_embedding(looked, batch):
-    """A token that stands once: its embedding moves with its row of a source table that nothing else reads."""
+    """The token occurs once, so its embedding changes with its row of a source table that nothing else reads."""
     structure, parameters, (_, _, found) = looked
     assert found.shape == (B, T, S) and np.all(found[1, :, 5:] == 0) and np.all(found[0] > 0)
     if "vocabulary.source_table" not in parameters:

@@ -1,4 +1,4 @@
-"""Losses on rows of another length against the model called on the text cut by hand."""
+"""Losses on rows of another length, against the model on a text cut by hand."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Few words: masks and sums by hand, a changed model against NumPy, and all words kept is no change at all."""
+"""Few source words: masks and sums by hand, a changed model against NumPy. Keeping all words changes nothing."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ MODELS = {
 
 
 def built(kind):
-    """(structure, parameters) of a small model; the parameters are NumPy's."""
+    """(structure, parameters) of a small model. The parameters are NumPy arrays."""
     section = {"kind": kind, "width": 12, "dropout_rate": 0.0, **MODELS[kind]}
     constructor = build_model(section, max_length=7, vocabulary_size=V)
     structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
@@ -51,7 +51,7 @@ def test_masses_are_sums_of_the_largest_and_means_over_layers():
 
 
 def test_attention_to_few_against_numpy():
-    """The keys of a step are chosen by the mean over heads, and hidden from all of them."""
+    """The keys of a step are chosen by the mean over heads, and all other keys are hidden from all heads."""
     N, H, most = 3, 5, 2
     rng = np.random.default_rng(2)
     query, key, value = (rng.standard_normal((B, size, N, H)) for size in (T, S, S))
@@ -87,7 +87,7 @@ def test_a_model_that_keeps_all_is_itself_and_one_that_keeps_one_looks_at_one(ki
     np.testing.assert_allclose(same, whole, atol=1e-5)
     assert np.abs(one - whole)[0].max() > 1e-3
     assert np.all((np.asarray(left) > 0).sum(-1) == 1)
-    # What the first layer's first step sees does not depend on what is hidden later: its weight is the largest one.
+    # The input of the first layer's first step does not depend on what is hidden later, so its weight is the largest.
     np.testing.assert_allclose(left[0, :, 0].max(-1), np.asarray(weights)[0, :, 0].max(-1), atol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Stacks and their fit against the same in PyTorch, and the exact identities that a block can be."""
+"""Stacks and their fit against the same in PyTorch, and identities that a block represents exactly."""
 
 import jax
 import jax.numpy as jnp
@@ -78,7 +78,7 @@ def test_the_best_rate_is_the_one_that_ends_lowest():
 
 
 def test_the_updates_that_choose_the_rate_are_not_those_that_are_reported():
-    """The first rate is lower where it is reported, the second where the rate is chosen."""
+    """The first rate has the lower reported loss, the second the lower loss where the rate is chosen."""
     found = np.array([[0.9, 0.1] * (LAST // 2), [0.2, 0.7] * (LAST // 2)])
     before = np.zeros((2, 6))
     assert best(np.concatenate([before, found], axis=1), 0.0) == (pytest.approx(0.7), 0)

@@ -1,4 +1,4 @@
-"""Gradients by distance: exact where it is linear, a NumPy product of Jacobians, finite differences with attention."""
+"""Gradients by distance: the exact linear case, a product of Jacobians in NumPy, finite differences for attention."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ def inputs():
 
 @pytest.mark.parametrize("gain", [0.5, 2.0])
 def test_without_input_a_vanilla_cells_gradient_is_a_power_of_its_gain(gain, inputs):
-    """h = 0, so that every Jacobian is the orthogonal matrix times the gain; the input kernel is the identity."""
+    """With h = 0 every Jacobian is the orthogonal matrix times the gain. The input kernel is the identity."""
     cell = with_gain(lookup("recurrent_cell", "vanilla")(width=D, input_width=D, rngs=nnx.Rngs(1)), gain)
     cell.input_kernel[...] = jnp.eye(D)
     norms = np.asarray(gradient_norms(cell, jnp.zeros((B, T, D)), jnp.asarray(inputs[1], jnp.float32)))
@@ -53,7 +53,7 @@ def test_a_vanilla_cells_gradient_is_the_product_of_its_jacobians(inputs):
 
 @pytest.mark.parametrize("kind", [pytest.param("gru", marks=pytest.mark.slow), "lstm"])
 def test_with_attention_it_is_that_of_finite_differences(kind, inputs):
-    """float64 differences of a NumPy readout over the states that the cell gives."""
+    """float64 differences of a NumPy readout over the states of the cell."""
     cell, (x, direction) = made(kind, 1.0), inputs
 
     @jax.jit

@@ -1,4 +1,4 @@
-"""Interventions on small models, the weights that they change, and what replaces an unknown word."""
+"""Interventions on small models, the weights that they change, and the replacement of unknown words."""
 
 from types import SimpleNamespace
 
@@ -28,7 +28,7 @@ def test_contexts_that_are_equal_have_no_distance():
 
 @pytest.fixture(scope="module")
 def small():
-    """start kind -> (structure, parameters) of a small RNNsearch; NumPy's parameters, equal where names are."""
+    """start kind -> (structure, parameters) of a small RNNsearch. NumPy parameters with equal names are equal."""
 
     def made(start):
         model = {

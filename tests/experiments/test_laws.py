@@ -1,4 +1,4 @@
-"""The exact laws: each holds of our kernels and layers, and not of ones that are wrong."""
+"""The exact laws: each holds for our kernels and layers, and fails for wrong ones."""
 
 import sys
 from functools import partial
@@ -32,7 +32,7 @@ def test_every_claim_has_one_law():
         law_of("nonsense")
 
 
-#: One of most modules is tried in the fast tests.
+#: The fast tests check one law of most modules.
 QUICK = ("embedding-is-lookup", "hard-zero-one", "convolution-is-hard-attention")
 
 
@@ -44,7 +44,7 @@ def test_it_holds(claim):
 
 
 def noisy(scores, values, mask=None):
-    """A layer whose output knows the place of a key and of a query."""
+    """A layer whose output depends on the positions of keys and queries."""
     context, weights = attend(scores, values, mask)
     places = 1e-6 * jnp.arange(values.shape[1], dtype=values.dtype)
     return context + jnp.einsum("s,bsd->bd", places, values)[:, None] + 1e-6 * context.sum(
@@ -58,7 +58,7 @@ def unnormalised(scores, values, mask=None):
 
 
 def forgetful(scores, values, mask=None):
-    """Ignores its mask."""
+    """A layer that ignores its mask."""
     return attend(scores, values)
 
 
@@ -66,7 +66,7 @@ def reads_values(scores, values, mask=None):
     return attend(scores + values.sum(axis=-1)[:, None] ** 2, values, mask)
 
 
-#: Law -> what is replaced by something wrong, and by what.
+#: Law -> the replaced function, and its wrong replacement.
 WRONG = {
     "attention-three-steps": (attention_laws, "attend", unnormalised),
     "weights-sum-to-one": (attention_laws, "attend", forgetful),
@@ -128,7 +128,7 @@ METHODS = {"by place": by_place, "heads mixed": heads_mixed, "unmasked": unmaske
 @pytest.mark.parametrize("claim", WRONG)
 def test_it_can_fail(claim, monkeypatch):
     where, name, wrong = WRONG[claim]
-    where = sys.modules[where.__name__] if isinstance(where, ModuleType) else where  # a study may have loaded it anew
+    where = sys.modules[where.__name__] if isinstance(where, ModuleType) else where  # a study may have loaded it again
     monkeypatch.setattr(where, name, METHODS.get(wrong, wrong) if isinstance(wrong, str) else wrong)
     assert measure_law(claim=claim, draws=1, seed=1)["holds"] == 0.0
 

@@ -23,7 +23,7 @@ def parameters():
 
 
 def filters(name, x):
-    """What each output of each layer reads."""
+    """The input weights of each output of each layer."""
     layers = x if "segments" in name else x[None]
     return [layer[..., output].ravel() for layer in layers for output in range(layer.shape[-1])]
 
@@ -41,7 +41,7 @@ def test_every_filter_of_a_direction_has_the_norm_of_the_networks(parameters):
 
 
 def test_a_surface_is_the_loss_at_every_point(parameters):
-    """Of a quadratic loss, in float64; rows go across, columns along."""
+    """A quadratic loss in float64. Columns vary along the first direction, rows along the second."""
     d, e = (direction(parameters, jax.random.key(number)) for number in range(2))
     loss = jax.jit(lambda p: sum(jnp.sum(jnp.square(x)) for x in p.values()))
     steps = np.linspace(-1, 1, 5)
@@ -55,7 +55,7 @@ def test_a_surface_is_the_loss_at_every_point(parameters):
 
 
 def test_what_bends_down_is_found():
-    """cos has negative curvature where it is positive."""
+    """cos has negative curvature where its value is positive."""
     steps = np.linspace(-3, 3, 61)
     values = np.cos(steps)[None] + np.cos(steps)[:, None]
     bent = curvatures(values, 0.1)

@@ -1,4 +1,4 @@
-"""The formulas against PyTorch's norms in float64 and against Ba et al.'s equation written as loops."""
+"""The formulas against PyTorch's norms in float64 and against the equation of Ba et al. written as loops."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Online reading: equal to the process that sees everything, blind to what is not read yet, delays by hand."""
+"""Online reading: equal to the process that sees everything, independent of unread words; delays by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -22,12 +22,12 @@ KINDS = {
 
 @pytest.fixture(scope="module", params=KINDS)
 def read(request):
-    """(offline weights, online weights, stops, energies read, log p for SOURCE and for SOURCE with other ends)."""
+    """(offline weights, online weights, stops, number of energies read, log p for SOURCE and with other ends)."""
     section = {"kind": "recurrent", "width": D, "cell": {"kind": "gru"}, "alignment": KINDS[request.param],
                "decoder": {"kind": "bahdanau", "readout_width": 5, "start": "zeros"}}  # fmt: skip
     constructor = build_model(section, max_length=13, vocabulary_size=V)
     structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
-    # Seeds of which the first row stops at three places at least.
+    # Seeds for which the first row stops at three or more positions.
     rng = np.random.default_rng({"mocha": 28}.get(request.param, 12))
     parameters = {name: jnp.asarray(rng.standard_normal(x.shape) * 0.9, x.dtype) for name, x in sorted(shapes.items())}
     # Energies of both signs.
@@ -52,7 +52,7 @@ def test_it_looks_where_the_process_that_sees_everything_stops(read):
     lengths = (SOURCE != 0).sum(axis=1)
     for row, length in enumerate(lengths):
         assert np.all(np.diff(stops[row]) >= 0) and stops[row].max() <= length
-        # Each energy but those above 0 is read once: the process goes on from where it stands.
+        # Each energy up to 0 is read once, since the process continues from its position.
         assert reads[row, -1] == stops[row, -1] + np.sum(stops[row] < length)
         for step, stop in enumerate(stops[row]):
             looked = np.flatnonzero(weights[row, step])
@@ -62,7 +62,7 @@ def test_it_looks_where_the_process_that_sees_everything_stops(read):
 
 
 def test_what_is_not_read_yet_changes_nothing(read):
-    """Other words behind the position where a target word was written leave its probability as it was."""
+    """Changing the words after the position where a target word was written does not change its probability."""
     _, (*_, stops, _, before), run = read
     for place in (1, 2, 3, 4):
         changed = SOURCE.copy()
@@ -84,17 +84,17 @@ def test_only_a_monotonic_alignment_reads_online():
 
 
 def test_average_lag_by_hand():
-    """Wait-k on equal lengths lags k; waiting for the end lags S; tau cuts after the source is read."""
+    """Wait-k on equal lengths lags k, and waiting for the end lags S. tau cuts the sum when the source is read."""
     assert online.average_lag([2, 3, 4, 4], 4) == pytest.approx(2.0)
     assert online.average_lag([5, 5], 5) == 5.0
-    # pace 2: (1 - 0 + 3 - 2 + 5 - 4 + 6 - 6) / 4 where no step reads the seventh and eighth
+    # pace 2: (1 - 0 + 3 - 2 + 5 - 4 + 6 - 6) / 4 if no step reads the seventh and eighth words
     assert online.average_lag([1, 3, 5, 6], 8) == pytest.approx(3 / 4)
     # tau = 3: (1 - 0 + 3 - 1 + 5 - 2) / 3
     assert online.average_lag([1, 3, 5, 5, 5], 5) == pytest.approx(2.0)
 
 
 def test_delays_by_hand():
-    """Row 0: read 1, 2, 4 of 4; row 1 found nothing at all: it has read everything."""
+    """Row 0 read 1, 2 and 4 of 4 words. Row 1 found no position and therefore read everything."""
     stops = np.array([[0, 1, 3, 9], [2, 2, 2, 2]])
     target, source = np.array([[7, 8, 2, 0], [7, 2, 0, 0]]), np.array([[4, 5, 6, 2], [4, 2, 0, 0]])
     found = online.delays(stops, target, source)

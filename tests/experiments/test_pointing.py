@@ -1,4 +1,4 @@
-"""Pointing by loops, a model without a head against the head's context set to nothing, words against likelihoods."""
+"""Pointing by loops, a removed head against a head with zero context, predicted words against likelihoods."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Codes of positions against SciPy's distances, the formula's wavelengths and NumPy's rotations."""
+"""Position codes against SciPy's distances, the wavelengths of the formula, and NumPy's rotations."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Distances from the nearest matrix of equal rows against least squares, and of stacks against attention in NumPy."""
+"""Distances from the nearest matrix with equal rows against least squares; stacks against attention in NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ B, T, D, N, F = 2, 7, 12, 3, 17
 
 
 def far(x):
-    """|X - 1 x^T| / |X| in float64, x by least squares."""
+    """|X - 1 x^T| / |X| in float64, with x by least squares."""
     ones = np.ones((x.shape[0], 1))
     nearest = np.linalg.lstsq(ones, x, rcond=None)[0]
     return np.linalg.norm(x - ones @ nearest) / np.linalg.norm(x)
@@ -44,7 +44,7 @@ def test_the_nearest_matrix_of_equal_rows_is_that_of_least_squares():
 
 @pytest.mark.slow
 def test_a_stack_is_attention_with_what_is_asked_for():
-    """Both parts with residuals in NumPy, from the weights that the keys draw (biases are zero at first)."""
+    """Both parts with residuals in NumPy, with the weights drawn from the keys. Biases are zero at first."""
     key, depth = jax.random.key(3), 3
     x = np.random.default_rng(1).standard_normal((B, T, D)).astype(np.float32)
     sizes = {"depth": depth, "num_heads": N, "hidden_width": F, "residual": True}

@@ -1,4 +1,4 @@
-"""The small recurrent networks: what each may know, and that the measures say what was learned."""
+"""The small recurrent networks: the inputs that each may depend on, and measures of what they learned."""
 
 import jax
 import jax.numpy as jnp

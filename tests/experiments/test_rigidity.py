@@ -1,4 +1,4 @@
-"""Basic self-attention: its weights against cosines by SciPy, the tasks by brute force, patches and readers by hand."""
+"""Basic self-attention: weights against SciPy's cosines, tasks by brute force, patches and readers by hand."""
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ def test_agreement_is_of_the_other_tokens_ranks():
         others = [j for j in range(7) if j != i]
         by_token.append(spearmanr(weights[i, others], (unit @ unit[i])[others]).statistic)
     assert agreement(weights, X) == pytest.approx(np.mean(by_token), abs=1e-12)
-    assert agreement(basic(unit)[1], unit) == pytest.approx(1.0)  # of one length, dot products are cosines
+    assert agreement(basic(unit)[1], unit) == pytest.approx(1.0)  # for unit vectors, dot products are cosines
 
 
 def test_short_vectors_come_out_alike_and_long_ones_as_they_were():
@@ -84,7 +84,7 @@ def test_numbers_are_vectors_the_more_alike_the_nearer_they_are():
     (batch,) = given.test(jax.random.key(0))
     assert batch["x"].shape == (32, 10, given.width) and int(batch["label"].max()) < given.classes
     x = np.asarray(batch["x"][0][np.asarray(batch["real"][0])], np.float64)
-    assert (np.argmax(x @ x.T, axis=1) == np.arange(len(x))).mean() > 0.3  # equal numbers share their place
+    assert (np.argmax(x @ x.T, axis=1) == np.arange(len(x))).mean() > 0.3  # equal numbers have equal vectors
     with pytest.raises(ValueError, match="'words': expected one of sentences, digits, largest, count, duplicate"):
         open_inputs("words", checkpoint="", sentences="", longest=1, sets=(2, 1, 2), examples=1)
 

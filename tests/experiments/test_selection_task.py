@@ -35,7 +35,7 @@ def test_the_asked_item_is_in_the_memory_under_a_shuffle():
     assert batch.memory.shape == (200, 3, 6) and set(np.unique(batch.wanted)) == {0, 1}
     again = draw(SIZES, jax.random.key(0), jax.random.key(1), 200)
     np.testing.assert_array_equal(batch.memory, again.memory)
-    # The rotation keeps lengths: a query has its item's address, of which no other item has the length.
+    # The rotation preserves lengths, and a query has the length of its item's address only.
     lengths = np.square(np.asarray(batch.memory)).sum(-1) - SIZES.classes
     nearest = np.abs(lengths - np.square(np.asarray(batch.query)).sum(-1, keepdims=True)).min(axis=1)
     np.testing.assert_allclose(nearest, 0, atol=1e-4)
@@ -84,7 +84,7 @@ def test_an_argmax_teaches_keys_nothing_and_soft_attention_does(layer):
 def test_reinforces_mean_is_the_enumerated_gradient():
     found = measure_reinforce(samples=4000, seed=1)
     assert found["largest_z"] < 4.5 and found["variance_with_baseline"] < found["variance"]
-    assert len(found["exact"]) == 7 and abs(sum(found["exact"])) < 1e-12, "a softmax's scores may all be shifted"
+    assert len(found["exact"]) == 7 and abs(sum(found["exact"])) < 1e-12, "a softmax ignores a shift of all scores"
 
 
 @pytest.mark.slow

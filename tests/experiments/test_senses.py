@@ -1,4 +1,4 @@
-"""Words in context: cosines by hand, sentences that hold their word once; and frozen vectors by hand."""
+"""Words in context: cosines by hand, sentences that contain their word once, and frozen vectors by hand."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +26,7 @@ def test_the_plane_keeps_the_largest_differences():
     states = random.standard_normal((8, 2)) @ random.standard_normal((2, 5)) + 3.0
     found = plane(states)
     distances = lambda x: np.linalg.norm(x[:, None] - x[None], axis=-1)
-    np.testing.assert_allclose(distances(found), distances(states), atol=1e-10)  # they lie in a plane
+    np.testing.assert_allclose(distances(found), distances(states), atol=1e-10)  # the states lie in a plane
 
 
 def test_a_regression_separates_what_a_line_separates_and_learns_a_table():

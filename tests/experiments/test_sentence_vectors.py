@@ -1,4 +1,4 @@
-"""PCA and silhouettes against scikit-learn; what the order of words does to a vector and to a bag of words."""
+"""PCA and silhouettes against scikit-learn; the effect of word order on a vector and on a bag of words."""
 
 from types import SimpleNamespace
 

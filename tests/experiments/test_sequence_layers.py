@@ -48,7 +48,7 @@ def test_the_cores_of_attention_are_its_equation(reach):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_count_is_the_formulas(kind):
-    """Beside the products there are a recurrence's gates and a softmax's scale; a window is cut into blocks."""
+    """In addition to the products there are the gates of a recurrence and the softmax's scale. A window uses blocks."""
     sizes = Sizes(64)
     ratio = multiply_adds(kind, sizes, 256) / formula(kind, sizes, 256)
     assert 1 <= ratio < (1.5 if kind == "restricted_core" else 1.01)

@@ -1,4 +1,4 @@
-"""Sets and their answers against Python's own, what cannot depend on order."""
+"""Sets and their answers against Python's sets, and models that cannot depend on the order."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What is had without doing a task, cells of lengths, the article's gender: by hand, against models that are known."""
+"""Scores that need no model, cells of lengths, the article's gender: by hand, against models with known outputs."""
 
 import math
 from types import SimpleNamespace
@@ -68,7 +68,7 @@ def test_titles_against_lead_sentences_by_the_library(monkeypatch):
 
 
 class Known:
-    """log p of a target token: what a table says of (any source token, target token)."""
+    """A model whose log p of a target token comes from a table: (any source token, target token) -> value."""
 
     def __init__(self, score, attention=None):
         self.score, self.attention = score, attention
@@ -81,7 +81,7 @@ class Known:
 
 
 def run_of(model, data):
-    """A run as the measures see it, of that model."""
+    """A run with this model, in the form that the measures use."""
     structure = SimpleNamespace(merge=lambda *arrays: model)
     config = SimpleNamespace(resolved={"data": {"max_length": 24}})
     return lambda workdir: SimpleNamespace(
@@ -131,7 +131,7 @@ def test_perplexity_after_the_neighbours_history_by_hand(monkeypatch):
 
 
 def test_gender_is_right_where_the_noun_says_so_and_chance_where_it_does_not(monkeypatch):
-    """A model that knows masculine forms alone: right on masculine nouns; one that reads the nouns: always right."""
+    """A model that always predicts masculine is right on masculine nouns. One that reads the nouns is always right."""
     pairs = [pair for pair, _ in zip(sentences(), range(60), strict=False)]
     data = Data(pairs, 160)
     ids = data.tokenizer._ids
@@ -145,5 +145,5 @@ def test_gender_is_right_where_the_noun_says_so_and_chance_where_it_does_not(mon
     assert found["gender"] == pytest.approx(np.mean(wanted)) and 0.2 < found["gender"] < 0.8
     assert found["distances"] == list(range(9)) and len(found["noun_mass"]) == 9
     assert found["drop"] == pytest.approx(found["near"] - found["far"])
-    # The first article's noun stands in the next place where no adjective is between: the attention of 1 phrase in 2.
+    # Without an adjective the article's noun is the next word: the attention is on it for 1 phrase in 2.
     assert 0 < found["noun_mass"][0] <= 0.5 and not any(found["noun_mass"][1:])

@@ -1,5 +1,8 @@
-"""Signals and gradients through depth: saturation against SciPy's entropy and JAX's Jacobian of the softmax, a layer's
-gradient and the amplification of a change against finite differences."""
+"""Signals and gradients through depth.
+
+Saturation is compared with SciPy's entropy and JAX's Jacobian of the softmax. A layer's gradient and the amplification
+of a change are compared with finite differences.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +38,7 @@ def test_keys_that_are_not_seen_do_not_count():
     padded, seen = np.full((3, 6), 0.3), np.zeros((3, 6), bool)
     for row, one in enumerate(short):
         padded[row, : one.shape[1]], seen[row, : one.shape[1]] = one[0], True
-    seen[2, :1] = True  # a row of one key says nothing
+    seen[2, :1] = True  # a row with one key has no information
     together = saturation(padded, seen)
     for name in together:
         np.testing.assert_allclose(together[name], np.mean([saturation(one)[name] for one in short]))
@@ -49,8 +52,8 @@ def test_a_row_that_is_all_on_one_key_lets_nothing_through():
 
 @pytest.mark.slow
 def test_every_layers_norm_is_that_of_the_losss_finite_differences():
-    """Over the real tokens alone, entry by entry of each layer's matrix."""
-    smooth = {"kind": "dense", "hidden_width": 17, "activation": "gelu"}  # a difference across a kink is no slope
+    """For the real tokens only, entry by entry of each layer's matrix."""
+    smooth = {"kind": "dense", "hidden_width": 17, "activation": "gelu"}  # a difference across a kink is not a slope
     model = {"kind": "transformer_decoder", "dropout_rate": 0.0, "feed_forward": smooth}
     structure, (parameters, statistics) = small_transformer(**model)
     batch = {"target": jnp.asarray(np.random.default_rng(1).integers(4, 29, (3, 7)), jnp.int32).at[0, 5:].set(0)}

@@ -15,7 +15,7 @@ V, C = 23, 3
 
 @pytest.fixture(scope="module")
 def texts():
-    """Sixty-seven texts of 2 to 11 tokens; token 5 in all, token 6 in none; the label leans on tokens 7 to 9."""
+    """67 texts of 2 to 11 tokens. Token 5 is in all, token 6 in none. The label depends on tokens 7 to 9."""
     rng = np.random.default_rng(9)
     label = rng.integers(0, C, 67)
     made = [
@@ -38,12 +38,12 @@ def test_tf_idf_is_scikit_learns_less_the_count(texts):
     frequency = token_weights.document_frequency(made, V)
     idf = token_weights.inverse_document_frequency(frequency, len(made))
     ours = dense(*token_weights.tf_idf(made, idf))
-    held = frequency > 0  # of a term of no text scikit-learn's unsmoothed IDF divides by zero
+    held = frequency > 0  # scikit-learn's unsmoothed IDF divides by zero for a term of no text
     theirs = TfidfTransformer(norm=None, smooth_idf=False).fit_transform(counts[:, held]).toarray()
     assert np.allclose(ours[:, held] + counts[:, held], theirs, atol=1e-12)
     assert frequency[5] == len(made) and idf[5] == 0 and frequency[6] == 0
     smooth = TfidfTransformer().fit_transform(counts).toarray()
-    assert np.abs(token_weights.unit_length(ours) - smooth).max() > 0.1  # its default is another formula
+    assert np.abs(token_weights.unit_length(ours) - smooth).max() > 0.1  # its default is a different formula
 
 
 def test_logistic_regression_is_scikit_learns(texts):
@@ -90,7 +90,7 @@ def test_the_bits_of_an_occurrence_are_counted_on_the_other_half(texts):
             share = [(seen.count(c) + 3 * prior[c]) / (len(seen) + 3) for c in range(C)]
             means.append(np.mean([np.log2(share[c] / prior[c]) for c in told]))
         assert ours[term] == pytest.approx(np.mean(means))
-    assert ours[8] > 0.5 > 0.1 > abs(ours[5]) and ours[6] == 0  # class 1's own word; a word of all texts; of none
+    assert ours[8] > 0.5 > 0.1 > abs(ours[5]) and ours[6] == 0  # a word of class 1, of all texts, of no text
 
 
 def test_bins_hold_equally_many_and_top_terms_are_those_of_a_class():
@@ -112,7 +112,7 @@ def test_latent_semantic_analysis_is_the_dense_decomposition(texts):
 
 
 def test_skip_gram_puts_words_of_the_same_company_together():
-    """Two topics of five words each, one word of every topic after the other: neighbours are of the own topic."""
+    """Two topics of five words each. All words of a text are of one topic, so that neighbours share their topic."""
     rng = np.random.default_rng(5)
     made = [np.append(rng.integers(4, 9, 12) + 5 * (number % 2), 2) for number in range(200)]
     table = embeddings.skip_gram(made, 14, 7, steps=300, batch_size=256, window=3, negatives=3, subsample=1.0)

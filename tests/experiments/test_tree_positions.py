@@ -1,4 +1,4 @@
-"""Generated trees against a walk of their own, and attention by distance against its equation in float64 NumPy."""
+"""Generated trees against a separate walk, and attention by distance against its equation in float64 NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ def sentences():
 
 
 def verbs(sentences):
-    """(tokens, heads, place of the verb, its distance, plural, attracted) of every verb."""
+    """(tokens, heads, position of the verb, its distance, plural, attracted) of every verb."""
     for tokens, heads, plural, distance, attracted in zip(*sentences, strict=True):
         for place in np.flatnonzero(plural >= 0):
             yield tokens.tolist(), heads.tolist(), int(place), int(distance[place]), plural[place], attracted[place]
@@ -41,11 +41,11 @@ def test_trees_have_one_root_and_no_crossing_branches(sentences):
         for word in range(length):
             for _ in range(length):
                 word = heads[word] if heads[word] >= 0 else word
-            assert heads[word] == -1  # nothing runs in a circle
+            assert heads[word] == -1  # there are no cycles
 
 
 def test_a_verb_agrees_with_the_noun_that_the_tree_makes_its_subject(sentences):
-    """The noun on its left that hangs on it, else the noun that it hangs on."""
+    """The noun on its left whose head is the verb, or else the noun that is the verb's head."""
     count = 0
     for tokens, heads, verb, distance, plural, attracted in verbs(sentences):
         below = [word for word in range(verb) if heads[word] == verb and is_noun(tokens[word])]
@@ -114,8 +114,11 @@ def test_attention_by_distance_is_shaws_equation_with_the_distances_of_each_head
     "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in ("linear", "dependency"))) for kind in POSITIONS]
 )
 def test_a_model_knows_word_order_or_the_tree_as_its_kind_says(kind, sentences):
-    """Other heads are seen by those that know the tree; words in another order, their heads with them, by all but none
-    (distances in the tree have the sign of the order)."""
+    """Models that know the tree depend on the heads.
+
+    All models except "none" depend on the order of words (moved with their heads), since distances in the tree have the
+    sign of the order.
+    """
     structure, *_ = abstract(lambda rngs: NumberTagger(kind, rngs=rngs, **SIZES))
     parameters, _ = jax.jit(initializer(lambda rngs: NumberTagger(kind, rngs=rngs, **SIZES)))(jax.random.key(0))
     run = jax.jit(lambda tokens, heads: structure.merge(parameters)(tokens, heads))

@@ -1,4 +1,4 @@
-"""Small models by config: the same door as every experiment's."""
+"""Small models built from configs, in the same way as those of experiments."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,12 +12,12 @@ SECTION = {"kind": "transformer", "width": 12, "num_heads": 3, "num_layers": 2, 
 
 
 def constructor(**model):
-    """That of a small translation model; `model` entries replace or add to its section."""
+    """The constructor of a small translation model. `model` entries replace or add to its section."""
     return build_model({**SECTION, **model}, **SIZES)
 
 
 def resolved(**model):
-    """The resolved config of an experiment with it."""
+    """The resolved config of an experiment with this model."""
     return resolve(
         {
             **SIZES,
@@ -30,9 +30,11 @@ def resolved(**model):
 
 
 def built(**model):
-    """(structure, parameters) of a small model; the parameters are NumPy's, so that nothing is compiled for them.
+    """(structure, parameters) of a small model.
 
-    Gains are near 1, biases not 0: a forgotten one shows.
+    The parameters are NumPy arrays, so that creating them compiles nothing.
+
+    Gains are near 1 and biases nonzero, so that a missing one is noticed.
     """
     make = constructor(**model)
     structure, shapes, _ = abstract(lambda rngs: make(rngs=rngs))

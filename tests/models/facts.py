@@ -1,4 +1,4 @@
-"""What the tests of whole Transformers look at, in one compilation a model."""
+"""Quantities that the tests of whole Transformers check, computed by one compiled program for each model."""
 
 import jax
 import jax.numpy as jnp
@@ -6,14 +6,14 @@ import numpy as np
 
 from attention_research.tokens import BOS, EOS
 
-#: For programs that run once or twice, and mostly wait for their compiler: half the time.
+#: For programs that run once or twice and mostly wait for compilation: halves the time.
 QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-#: The position whose gradient must not reach what comes after it.
+#: The position whose gradient must be zero at later positions.
 T_SEEN = 3
 
 
 def batch_of(rng, rows=3, s=11, t=7, words=29):
-    """Random rows with padding; every target ends with EOS."""
+    """Random rows with padding. Every target ends with EOS."""
     source, target = rng.integers(4, words, (rows, s)), rng.integers(4, words, (rows, t))
     for row in range(rows):
         source[row, s - 2 * row :], target[row, t - row :] = 0, 0
@@ -22,8 +22,11 @@ def batch_of(rng, rows=3, s=11, t=7, words=29):
 
 
 def facts_of(structure, batch, width):
-    """parameters -> per-token values of the batch, their gradients, the likelihoods of steps of decoding ("stepped")
-    and of row 1 alone with more padding ("alone"), and the gradient of position T_SEEN by the inputs ("seen")."""
+    """parameters -> per-token values of the batch and their gradients, and further quantities.
+
+    They are the likelihoods from stepwise decoding ("stepped"), those of row 1 alone with more padding ("alone"), and
+    the gradient at position T_SEEN with respect to the inputs ("seen").
+    """
     (rows, length), wide = batch["target"].shape, {
         "source": jnp.pad(batch["source"][1:2], ((0, 0), (0, 2))),
         "target": jnp.pad(batch["target"][1:2], ((0, 0), (0, 5))),
@@ -72,15 +75,17 @@ def moved(parameters, gradients, rate=0.01):
 
 
 def assert_alive(*points):
-    """Finite log-probabilities below 0, and at one of the points each parameter has a nonzero gradient, but for key
-    biases, which shift every score of a query alike and so never matter to a softmax."""
+    """Log-probabilities are finite and below 0, and each parameter has a nonzero gradient at one of the points.
+
+    Key biases are excluded: they shift all scores of a query alike, which does not change a softmax.
+    """
     alive = set()
     for point in points:
         assert np.isfinite(point["log_likelihood"]).all() and (point["log_likelihood"] < 0).all()
         alive |= {name for name, g in point["gradients"].items() if np.abs(g).max() > 1e-7}
     dead = points[0]["gradients"].keys() - alive
     dead = sorted(name for name in dead if not name.endswith("attention.key.bias"))
-    assert not dead, f"no gradient ever reaches {dead}"
+    assert not dead, f"the gradient of {dead} is always zero"
 
 
 def assert_stepping_is_the_full_forward(point):
@@ -89,13 +94,13 @@ def assert_stepping_is_the_full_forward(point):
 
 
 def assert_causal(point):
-    """d h(y_t) / d embedding(y_s) is 0 for s > t and not for s <= t: causality, by gradient."""
+    """d h(y_t) / d embedding(y_s) is 0 for s > t and not for s <= t: causality by gradient."""
     gradient = point["seen"]
     assert (gradient[:, T_SEEN + 1 :] == 0).all() and (np.abs(gradient[:, : T_SEEN + 1]).max((0, 2)) > 0).all()
 
 
 def assert_alone_as_in_the_batch(point, batch):
-    """A row alone, with more padding on either side, has the likelihoods that it has in the batch."""
+    """A row alone, with more padding on either side, has the same likelihoods as in the batch."""
     real = np.asarray(batch["target"][1] != 0)
     found = point["alone"][0, : len(real)][real]
     np.testing.assert_allclose(found, point["log_likelihood"][1][real], atol=3e-5)

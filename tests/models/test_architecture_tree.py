@@ -1,4 +1,4 @@
-"""The printed tree is the computation: float64 NumPy that follows its words gives the model's log-likelihoods."""
+"""The printed tree describes the computation: float64 NumPy code that follows it gives the model's log-likelihoods."""
 
 import math
 
@@ -34,7 +34,7 @@ VARIANTS = {
 
 
 def reader(lines, parameters, batch):
-    """log p [B T V] computed from the lines of the tree and the parameters by name."""
+    """log p [B T V], computed from the lines of the tree and the parameters by name."""
     p = {name: np.asarray(value, np.float64) for name, value in parameters.items()}
     table = p["vocabulary.table"]
     heads, width = 3, table.shape[1]
@@ -90,7 +90,7 @@ def reader(lines, parameters, batch):
         if line.startswith("    "):
             branches.append(line.strip())
             continue
-        for layer in range(repeat):  # the blocks end where another line begins
+        for layer in range(repeat):  # the blocks end at the next line of the tree
             seen = {}
             for branch in branches:
                 done[part] = run(branch, done[part], f"{part}.stack.segments.0", layer, seen)
@@ -114,7 +114,7 @@ def reader(lines, parameters, batch):
     raise AssertionError("the tree has no output")
 
 
-#: Other orders of steps: the other variants are slow tests.
+#: Other orders of steps. The other variants are slow tests.
 QUICK = ("pre_norm", "another_order")
 
 

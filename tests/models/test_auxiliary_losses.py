@@ -1,5 +1,4 @@
-"""Auxiliary losses, balance of experts and cost of pondering: each layer's own however the layers are run, with a
-gradient, in the loss that is optimised, and logged."""
+"""Auxiliary losses, expert balance and ponder cost: equal however the layers are run, part of the loss, and logged."""
 
 import functools
 from types import SimpleNamespace
@@ -22,7 +21,7 @@ SIDES = ("encoder", "decoder")
 
 
 def feed_forward(kind, weight):
-    """Small experts, with too few places for all tokens."""
+    """Small experts with too few places for all tokens."""
     groups = {} if kind == "switch" else {"group_size": S}
     settings = {"kind": kind, "num_experts": 3, "expert": {"hidden_width": 5}, "capacity_factor": 0.6, **groups}
     return {**settings, "balance_weight": weight}
@@ -36,7 +35,7 @@ def pondering(weight):
     return {"stack": {"kind": "adaptive_universal", "threshold": 0.8, "ponder_weight": weight}}
 
 
-#: Experts of the three kinds, in segments of one layer and of two; pondering, with experts and without.
+#: Three kinds of experts, in segments of one and of two layers; adaptive computation with experts and without.
 CASES = {
     "experts": lambda weight: {
         "encoder": every("switch_released", weight),
@@ -52,7 +51,7 @@ LOSSES = {
     "experts": {f"encoder.segment_1.{EXPERTS}", f"decoder.segment_0.{EXPERTS}", f"decoder.segment_1.{EXPERTS}"},
     "pondering": {f"decoder.segment_0.{EXPERTS}", *(f"{side}.segment_0.loss.ponder" for side in SIDES)},
 }
-#: What they teach.
+#: The parameters that the auxiliary losses train.
 ROUTERS = {"experts": ("encoder.stack.segments.1", "decoder.stack.segments.0", "decoder.stack.segments.1"),
            "pondering": ("decoder.stack.segments.0",)}  # fmt: skip
 HALTING = {"experts": (), "pondering": [f"{side}.stack.halting.{x}" for side in SIDES for x in ("kernel", "bias")]}
@@ -75,7 +74,7 @@ def batch():
 
 @pytest.fixture(scope="module")
 def model(small):
-    """model(case, weight of its losses, **of both sides) -> (structure, parameters)."""
+    """model(case, weight of its losses, **settings of encoder and decoder) -> (structure, parameters)."""
 
     def made(case, weight=1.0, **how):
         sides = {side: {**settings, **how} for side, settings in CASES[case](weight).items()}
@@ -91,7 +90,7 @@ def under_loss(aux):
 
 
 def measured(structure):
-    """(state, batch) -> ((the task's loss, what it logs and each auxiliary loss), its gradient)."""
+    """(state, batch) -> ((the task's loss, its metrics and each auxiliary loss), its gradient)."""
 
     def step(state, batch):
         def total(parameters):
@@ -106,7 +105,7 @@ def measured(structure):
 
 @pytest.fixture(scope="module")
 def scanned(model, batch):
-    """scanned(case) -> (its compiled step, its state, what the step gives)."""
+    """scanned(case) -> (its compiled step, its state, the step's result)."""
 
     @functools.cache
     def of(case):
@@ -126,7 +125,7 @@ def assert_same(ours, theirs):
 
 
 def applied(side, x, inputs, key):
-    """(y, auxiliary losses), layer by layer; keys are drawn as `layers.stack` says."""
+    """(y, auxiliary losses), layer by layer, with keys drawn as in `layers.stack`."""
     found = {}
     for number, blocks in enumerate(side.stack.segments):
         repeat = side.stack.repeats[number]
@@ -139,7 +138,7 @@ def applied(side, x, inputs, key):
 
 
 def halted(side, x, inputs, key):
-    """(output, auxiliary losses) of the one layer, applied again and again, and of Graves 2016's halting."""
+    """(output, auxiliary losses) of one layer that is applied repeatedly, with the halting of Graves 2016."""
     stack, block = side.stack, jax.tree.map(lambda array: array[0], side.stack.segments[0])
     keys = jax.random.split(jax.random.fold_in(jax.random.split(key)[1], 0), LAYERS)
     output, so_far, ponder = jnp.zeros_like(x), jnp.zeros(x.shape[:2]), jnp.zeros(x.shape[:2])
@@ -159,7 +158,7 @@ def halted(side, x, inputs, key):
     return output, {**losses, "segment_0.loss.ponder": jnp.mean(ponder, axis=1)}
 
 
-#: The other case, which has experts too, is quicker.
+#: The other case with experts is quicker.
 QUICK = [pytest.param(case, marks=[SLOW] * (case == "experts")) for case in CASES]
 
 
@@ -195,7 +194,10 @@ def test_they_are_those_of_the_layers_one_by_one(case, model, batch, scanned):
 @SLOW
 @pytest.mark.parametrize("case", CASES)
 def test_the_optimised_loss_holds_them_and_teaches_by_them(case, model, batch, scanned):
-    """A weight of 0 takes them away and nothing else, and some of every router's and halting unit's gradient."""
+    """A weight of 0 removes the losses and nothing else.
+
+    The losses affect the gradient of all routers and halting units.
+    """
     _, state, ((loss, (sums, losses)), gradients) = scanned(case)
     (without, (sums_without, _)), gradients_without = jax.jit(measured(model(case, 0.0)[0]))(state, batch)
     tokens = np.sum(np.asarray(batch["target"]) != 0, axis=1)
@@ -231,7 +233,7 @@ def test_losses_and_gradients_are_the_same_in_every_way(case, way, model, batch,
 @SLOW
 @pytest.mark.parametrize("case", CASES)
 def test_replicas_have_each_their_own(case, batch, scanned):
-    """Two in one program: the model's, and one of other weights and another key."""
+    """Two replicas in one program: the model, and one with other weights and another key."""
     step, state, want = scanned(case)
     other = {"parameters": {name: 1.1 * x for name, x in state["parameters"].items()}, "key": jax.random.key(8)}
     both = jax.tree.map(lambda *arrays: jnp.stack(arrays), state, other)
@@ -240,7 +242,7 @@ def test_replicas_have_each_their_own(case, batch, scanned):
         assert_same(jax.tree.map(lambda x, r=replica: x[r], found), alone)
 
 
-# What is logged
+# Logging
 
 RUN = (
     ("data.name", "wmt14_translate/fr-en"), ("data.source_language", "fr"), ("data.target_language", "en"),
@@ -257,7 +259,7 @@ RUN = (
 @SLOW
 @pytest.mark.usefixtures("mock_data")
 def test_a_run_logs_them_by_name_and_their_sum(tmp_path):
-    """Of each replica, training and validation, where without smoothing the loss is the likelihood's and theirs."""
+    """For each replica, in training and validation. Without smoothing the loss is the sum of likelihood and these."""
     train(load("configs/translation/transformer.py:vaswani_base", RUN), tmp_path)
     lines = read_metrics(tmp_path)
     assert [(line["split"], line["replica"]) for line in lines] == [
@@ -274,8 +276,10 @@ def test_a_run_logs_them_by_name_and_their_sum(tmp_path):
     "kind", [pytest.param("switch", marks=SLOW), "switch_released", pytest.param("mixture_of_experts", marks=SLOW)]
 )
 def test_longer_padding_changes_no_likelihood_and_no_balance(kind, small, batch):
-    """Padding takes no expert's place in the encoder or the decoder. Here every token finds a place, since the number
-    of places depends on the padded length."""
+    """Padding does not take an expert's place in the encoder or the decoder.
+
+    Every token finds a place here, since the number of places depends on the padded length.
+    """
     settings = {"kind": kind, "num_experts": 3, "expert": {"hidden_width": 5}, "capacity_factor": 3.0}
     if kind != "switch":
         settings |= {"evaluation_capacity_factor": 3.0, "group_size": B * (S + 5)}

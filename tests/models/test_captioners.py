@@ -1,4 +1,4 @@
-"""Captioners: Show, Attend and Tell against PyTorch, stepping against whole texts, and where a picture gets in."""
+"""Captioners: Show, Attend and Tell against PyTorch, stepping against whole texts, and the influence of the picture."""
 
 import functools
 
@@ -29,13 +29,13 @@ KINDS = {
         "feed_forward": {"hidden_width": 17}, "encoder": {"positions": {"kind": "sinusoidal", "max_length": 9}},
     },
 }  # fmt: skip
-#: What differs little from the others is in the slow tests.
+#: Captioners that differ little from the others are in the slow tests.
 QUICK = [pytest.param(one, marks=[pytest.mark.slow] if one != "hard" else []) for one in KINDS]
 
 
 @functools.cache
 def model(kind, dtype="float32"):
-    """(structure, parameters, statistics) of a small captioner, no array of it 0 or 1."""
+    """(structure, parameters, statistics) of a small captioner. No array is 0 or 1."""
     recurrent = {"kind": "recurrent_captioner", "width": WIDTH, "embedding_width": EMBEDDING}
     section = KINDS[kind] if kind == "transformer" else {**recurrent, **KINDS[kind]}
     section = {**section, "features": FEATURES}
@@ -87,7 +87,7 @@ def lstm(w, x, state):
 
 
 def test_show_attend_and_tell_is_pytorchs(batch):
-    """Words and places of soft attention, from the map that our network makes of the picture."""
+    """Words and attention weights of soft attention, on the feature map that our network computes."""
     structure, parameters, statistics = model("soft")
 
     def run(batch):
@@ -135,13 +135,13 @@ def test_every_parameter_learns_and_every_statistic_is_replaced(kind, batch):
         return total, sums
 
     gradients, sums = jax.jit(jax.grad(loss, has_aux=True))(parameters, jax.random.key(3))
-    # Behind a batch norm a constant is taken off again; a place's score is free of the same for all places.
+    # A batch norm removes a constant before it, and a constant added to the scores of all places has no effect.
     assert not [name for name, gradient in gradients.items() if not np.any(gradient)]
     assert set(sums["updates"]) == structure.running
 
 
 def test_a_picture_reaches_the_words_by_cross_attention_alone(batch):
-    """With the output of every cross-attention cut, no word knows the picture."""
+    """If the output of every cross-attention is removed, no word depends on the picture."""
     structure, parameters, statistics = model("transformer")
 
     def words(image, parameters):
@@ -162,8 +162,10 @@ def test_a_picture_reaches_the_words_by_cross_attention_alone(batch):
 
 @pytest.mark.slow
 def test_hard_attention_learns_from_what_its_choices_cost(batch):
-    """The gradient of the scores is lambda_r (cost - b) d log p(s) - lambda_e dH for drawn places; the expected context
-    where the coin says so; the baseline moves towards the cost."""
+    """The gradient of the scores at sampled places is lambda_r (cost - b) d log p(s) - lambda_e dH.
+
+    If a coin flip says so, the expected context is used instead. The baseline moves towards the cost.
+    """
     structure, parameters, statistics = model("hard")
     statistics = {name: x + 0.7 if name.endswith("baseline") else x for name, x in statistics.items()}
     name = "decoder.alignment.score.v"
@@ -180,7 +182,7 @@ def test_hard_attention_learns_from_what_its_choices_cost(batch):
         values, aux = aux_of(v, key)
         decoder, mask = aux["decoder"], values["mask"]
         cost = jax.lax.stop_gradient(aux["judged"]["cost"])
-        nll = -jnp.sum(values["log_likelihood"], where=mask)  # through the expected contexts
+        nll = -jnp.sum(values["log_likelihood"], where=mask)  # gradient through the expected contexts
         chosen = jnp.sum((cost - 0.7) * decoder["log_probability"], where=mask)
         return nll + 0.5 * chosen - 0.25 * jnp.sum(decoder["entropy"], where=mask), (values, aux)
 

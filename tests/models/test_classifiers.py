@@ -1,4 +1,4 @@
-"""The text classifier's poolings against the equations in float64 NumPy, and what must hold of every one of them."""
+"""The text classifier's poolings against the equations in float64 NumPy, and properties of all poolings."""
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +20,13 @@ SETTINGS = {
     "token_weight": {"vocabulary_size": V},
     "bidirectional_recurrent": {"cell": Constructor(lookup("recurrent_cell", "gru"), {"width": 3})},
 }
-FREQUENCY = np.minimum(np.arange(V), N)  # the term of id t stands in t texts; those from 11 on in all
+FREQUENCY = np.minimum(np.arange(V), N)  # term t occurs in t texts, terms from 11 on in all
 
 
 def batch_of(rng):
-    """Four texts of 7, 4, 2 and 1 tokens, with a token twice in the first two."""
+    """Four texts of 7, 4, 2 and 1 tokens, with a repeated token in the first two."""
     tokens = rng.integers(4, V, (4, S))
-    tokens[:, 0] = 5, 7, 6, 9  # at least one that is not in all texts
+    tokens[:, 0] = 5, 7, 6, 9  # at least one token that is not in all texts
     tokens[0, 5], tokens[1, 2] = tokens[0, 0], tokens[1, 0]
     for row, length in enumerate((7, 4, 2, 1)):
         tokens[row, length:] = 0
@@ -89,7 +89,7 @@ def test_a_pooling_is_its_equation(kind, batch):
 
 
 def test_idf_over_occurrences_is_tf_idf_over_distinct_terms(batch):
-    """The vector before it is divided by the weights' sum: sum over distinct terms of tf log(N / df) e."""
+    """The vector before division by the weights' sum: the sum over distinct terms of tf log(N / df) e."""
     model = built("idf")
     table = np.asarray(model.embedding.table[...], np.float64)
     ids = np.asarray(batch["source"])[0]
@@ -120,7 +120,7 @@ def test_the_recurrent_summary_is_pytorchs_packed_bidirectional_gru(summary, bat
     theirs = torch.nn.GRU(D, 3, batch_first=True, bidirectional=True)
     for cell, suffix in ((model.pooling.forward_cell, ""), (model.pooling.backward_cell, "_reverse")):
         bias = np.random.default_rng(2).normal(size=(2, 9)).astype(np.float32)
-        bias[1, :6] = 0  # ours has the state's bias inside the reset gate alone
+        bias[1, :6] = 0  # ours has a bias of the state only inside the reset gate
         cell.input_bias[...], cell.state_bias[...] = jnp.asarray(bias[0]), jnp.asarray(bias[1, 6:])
         given = {
             f"weight_ih_l0{suffix}": np.asarray(cell.input_kernel[...]).T,
@@ -165,7 +165,7 @@ def test_padding_counts_nothing_in_values_weights_and_gradients(kind, batch):
     assert np.all(np.asarray(other[1])[:, S:] == 0) and np.allclose(weights.sum(axis=1), 1, atol=1e-6)
     assert np.all(np.asarray(gradients["embedding.table"])[0] == 0)
     for name, gradient in gradients.items():
-        assert np.abs(gradient).max() > 0, f"{name} is dead"
+        assert np.abs(gradient).max() > 0, f"{name} has no gradient"
         assert np.allclose(gradient, other[2][name], atol=1e-5)
 
 
@@ -182,18 +182,18 @@ def test_without_positions_the_order_of_the_words_says_nothing(kind, batch):
 
 
 def test_attention_to_unlike_tokens_needs_queries_and_keys():
-    """Two orthogonal embeddings of one length: X X^T attends first to the token itself, a Q K^T first to the other."""
+    """For two orthogonal embeddings of equal length, X X^T attends most to the token itself, Q K^T to the other."""
     x = jnp.asarray([[[3.0, 0.0], [0.0, 3.0]]])
     batch, real = {"source": jnp.asarray([[4, 5]])}, jnp.ones((1, 2), bool)
     basic = lookup("pooling", "self_attention")(input_width=2, rngs=nnx.Rngs(0))
     learned = lookup("pooling", "qkv")(input_width=2, rngs=nnx.Rngs(0))
     learned.query.kernel[...], learned.key.kernel[...] = jnp.eye(2)[::-1], jnp.eye(2)
-    learned.value.kernel[...] = jnp.asarray([[1.0, 0.0], [0.0, 0.0]])  # of the first token alone
+    learned.value.kernel[...] = jnp.asarray([[1.0, 0.0], [0.0, 0.0]])  # keeps the first token only
     only_first = x * jnp.asarray([1.0, 0.0])
     scores = np.asarray(jnp.einsum("bsd,btd->bst", x, x))[0]
     assert scores[0, 0] > scores[0, 1]
     run = jax.jit(lambda pooling, x: pooling(x, batch, real))
-    assert np.allclose(run(basic, x)[0], 1.5)  # each keeps itself
+    assert np.allclose(run(basic, x)[0], 1.5)  # each token attends to itself
     _, aux = run(learned, x)
     assert np.allclose(aux["weights"], 0.5)
     first, _ = run(learned, only_first)
@@ -214,7 +214,7 @@ def test_a_table_from_a_file_is_read_when_parameters_are_made(tmp_path, frozen):
     make = lambda rngs: FileEmbedding(
         file=str(file), frozen=frozen, vocabulary_size=V, width=D, dtype="float32", rngs=rngs
     )
-    _, parameters, statistics = abstract(make)  # counting reads nothing
+    _, parameters, statistics = abstract(make)  # counting does not read the file
     np.save(file, table)
     found = jax.jit(lambda: make(nnx.Rngs(0)))()
     rows = np.asarray(found(jnp.asarray([0, V - 3, V - 1])))

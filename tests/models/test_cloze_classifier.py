@@ -1,4 +1,4 @@
-"""The cloze classifier: its equation in float64 NumPy, the parameters of the language model, what must not matter."""
+"""The cloze classifier: its equation in float64 NumPy, the language model's parameters, padding and batch order."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Models that name and copy, against the papers' equations in float64 NumPy loops, a snippet and a step at a time."""
+"""Models that name and copy against the papers' equations in float64 NumPy loops, one snippet and step at a time."""
 
 from functools import partial
 
@@ -21,7 +21,7 @@ from attention_research.tasks.translation import Translation
 V, D, H, K, K1, S, T = 23, 5, 3, 7, 11, 13, 4
 WINDOWS = (4, 3, 2)
 PAD, BOS, EOS, UNKNOWN = 0, 1, 2, 3
-#: Ids from 23 on are words that the vocabulary lacks: 31 stands in the first body, 40 in the second, 29 nowhere.
+#: Ids from 23 on are words that the vocabulary lacks. 31 occurs in the first body, 40 in the second, 29 in none.
 SOURCE = np.zeros((2, S), np.int32)
 SOURCE[0] = [5, 31, 7, 5, 33, 31, 9, 11, 8, 6, 31, 22, EOS]
 SOURCE[1, :6] = [40, 12, 12, 17, 40, EOS]
@@ -38,13 +38,13 @@ MAKERS = {
     "pointer_generator_coverage": partial(PointerGenerator, coverage=True, cell=partial(LSTMCell, width=H)),
 }
 COPYING = [kind for kind in MAKERS if kind not in ("conv_attention", "attention")]
-#: Without coverage the pointer-generator has a term fewer, with another cell another state: left to the slow tests.
+#: Without coverage the pointer-generator has one term less, and another cell has another state. These are slow tests.
 POINTERS = ("pointer_generator", "pointer_generator_coverage")
 SLOW = ("pointer_generator", "pointer_generator_gru")
 
 
 def with_slow(*slow, only=tuple(MAKERS)):
-    """The kinds as parameters, some of them for the slow tests."""
+    """The kinds as parameters, with some marked slow."""
     return [pytest.param(kind, marks=[pytest.mark.slow] * (kind in slow), id=kind) for kind in only]
 
 
@@ -54,7 +54,7 @@ def maker(kind):
 
 @pytest.fixture(scope="module")
 def built():
-    """kind -> (structure, parameters, {"values", "aux", "steps", "collected"} of BATCH): one compilation a kind."""
+    """kind -> (structure, parameters, {"values", "aux", "steps", "collected"} of BATCH), compiled once per kind."""
     made = {}
 
     def build(kind):
@@ -97,7 +97,7 @@ def known(token):
 
 
 def both_ways(vocabulary, weight, weights, body, target, mu):
-    """log p(target) by two sums: positions that hold it, and the vocabulary's entry."""
+    """log p(target) by two sums: over the positions that hold it, and the vocabulary's entry."""
     copied = sum(a for a, word in zip(weights, body, strict=True) if word == target)
     if target < V:
         return np.log(weight * copied + (1 - weight) * vocabulary[target])
@@ -105,13 +105,13 @@ def both_ways(vocabulary, weight, weights, body, target, mu):
 
 
 def convolve(x, kernel):
-    """Valid convolution [P D] * [W D K], kernel not flipped."""
+    """Valid convolution [P D] * [W D K], without flipping the kernel."""
     rows = range(len(x) - len(kernel) + 1)
     return np.stack([sum(x[p + w] @ kernel[w] for w in range(len(kernel))) for p in rows])
 
 
 def allamanis64(p, body, target, copies):
-    """[T] log p, alpha, kappa, lambda of one snippet; `body` are its words without padding and end."""
+    """[T] log p, alpha, kappa, lambda of one snippet. `body` holds its words without padding and end."""
     table, around = p["vocabulary.table"], sum(WINDOWS) - 3
     words = [table[known(word)] for word in body]
     padded = np.stack([table[PAD]] * ((around + 1) // 2) + words + [table[PAD]] * (around // 2))
@@ -163,7 +163,7 @@ def linear64(p, name, x):
 
 
 def see64(p, source, target, copies, coverage):
-    """[T] (log p, a, 1 - p_gen, coverage loss) of one snippet; `source` without padding, its end included."""
+    """[T] (log p, a, 1 - p_gen, coverage loss) of one snippet. `source` has its end but no padding."""
     table = p["vocabulary.table"]
     x = [table[known(word)] for word in source]
     outputs, lasts = [], []
@@ -219,7 +219,7 @@ def test_the_pointer_generator_is_the_papers(kind, built):
 
 @pytest.mark.parametrize("kind", with_slow(*SLOW))
 def test_steps_are_distributions_and_give_the_likelihood(kind, built):
-    """Over V + S entries; what stands at several places is counted at its first; nothing at the end or in padding."""
+    """Over V + S entries. A word at several positions counts at its first, and the end and padding have none."""
     *_, got = built(kind)
     steps, copies = got["steps"], kind in COPYING
     assert steps.shape == (2, T, V + S if copies else V)
@@ -234,7 +234,7 @@ def test_steps_are_distributions_and_give_the_likelihood(kind, built):
         target = int(TARGET[b, t])
         if target in (PAD, 29) or (target >= V and not copies):
             continue
-        # A word of the body alone may, in training, be generated as the unknown word too, at exp(-10).
+        # In training, a word of the body only may also be generated as the unknown word, at exp(-10).
         tolerance = 1e-3 if kind == "copy_attention" and target >= V else 2e-5
         entry = entries.get(target, target)
         np.testing.assert_allclose(got["values"]["log_likelihood"][b, t], steps[b, t, entry], atol=tolerance, rtol=2e-5)
@@ -248,7 +248,7 @@ def test_the_first_place_of_a_word_is_its_entry():
 
 @pytest.mark.parametrize("kind", ["copy_attention", "pointer_generator_coverage"])
 def test_padding_and_the_names_of_unknown_words_change_nothing(kind, built):
-    """One snippet in a wider batch, and with other ids for what the vocabulary lacks."""
+    """One snippet in a wider batch, and with other ids for the words that the vocabulary lacks."""
     _, parameters, run, got = built(kind)
     other = {"source": np.zeros((2, S), np.int32), "target": TARGET}
     other["source"][0, :6], other["source"][1, :6] = SOURCE[1, :6], [77, 12, 12, 17, 77, EOS]
@@ -271,7 +271,7 @@ def test_every_parameter_has_a_gradient(kind, built):
 
 @pytest.mark.parametrize("kind", with_slow(*POINTERS, only=("copy_attention", *POINTERS)))
 def test_a_beams_prices_are_those_of_the_likelihood(kind, built):
-    """Names out of the body as its ids, priced anew without a step; a beam of one is greedy."""
+    """Names from the body are scored as its ids, again without stepping. A beam of size one is greedy."""
     structure, parameters, *_ = built(kind)
     source = {"tokens": BATCH["source"]}
 
@@ -295,7 +295,7 @@ def test_a_beams_prices_are_those_of_the_likelihood(kind, built):
 
 @pytest.mark.parametrize("kind", with_slow(*SLOW, "attention"))
 def test_bfloat16_keeps_its_states_and_gives_float32(kind):
-    """Traced only: a carry of another dtype would not be scanned."""
+    """Traced only: a scan refuses a carry that changes its dtype."""
     make = partial(MAKERS[kind], vocabulary_size=V, max_length=T, width=D, dtype="bfloat16")
     structure, shapes, _ = abstract(lambda rngs: make(rngs=rngs))
 
@@ -313,7 +313,7 @@ def test_bfloat16_keeps_its_states_and_gives_float32(kind):
 
 
 def test_dropout_feeds_the_context_to_some_snippets(built):
-    """With certainty of it (a rate near 1) no target reaches a later likelihood but through the fed beginning."""
+    """With a rate near 1 the target reaches a later likelihood only through the context that is fed."""
     structure, parameters, *_ = built("copy_attention")
 
     def last(table_scale, key, rate):

@@ -1,4 +1,4 @@
-"""Encoder classifiers against PyTorch's own pre-norm encoder; two towers; the arena's released sizes by its code."""
+"""Encoder classifiers against PyTorch's pre-norm encoder; two towers; the arena's released sizes by its code."""
 
 import math
 
@@ -19,7 +19,7 @@ LENGTHS = (S, 6, 1)
 
 @pytest.fixture(scope="module")
 def make(root):
-    """Overrides -> (structure, parameters filled with random numbers, statistics) of the file's classifier."""
+    """Overrides -> (structure, random parameters, statistics) of the file's classifier."""
 
     def made(*overrides):
         with pytest.MonkeyPatch.context() as patch:
@@ -117,7 +117,7 @@ def test_two_towers_are_one_encoder(make, torch):
 
 @pytest.mark.slow
 def test_towers_drop_out_apart(make):
-    """With one key the same sequence in both towers does not meet the same dropout."""
+    """With one key, the same sequence in both towers gets different dropout masks."""
     structure, parameters, _ = make(("model.kind", "pair_classifier"), ("model.dropout_rate", 0.5))
     seen = []
     model = structure.merge(parameters)
@@ -137,7 +137,7 @@ def test_towers_drop_out_apart(make):
 
 
 def released(vocabulary, D, N, layers, F, classes, attention):
-    """Parameters by the arena's code: `transformer.py`, `common_layers.py`; its CLS vector left out."""
+    """Parameters by the arena's code (`transformer.py`, `common_layers.py`), without its CLS vector."""
     del N
     block = 2 * 2 * D + attention + (D * F + F) + (F * D + D)
     return vocabulary * D + layers * block + 2 * D + (D * F + F) + (F * classes + classes)
@@ -145,15 +145,15 @@ def released(vocabulary, D, N, layers, F, classes, attention):
 
 BASES = {"listops_base": (16, 512, 8, 6, 2048, 10), "text_base": (260, 256, 4, 4, 1024, 2)}
 LENGTH = {"listops_base": 2000, "text_base": 1000}
-#: Mechanism -> the parameters of its attention by the released code, and of what it is here more than there.
+#: Mechanism -> the parameters of its attention by the released code, and the number that ours has in addition.
 ATTENTION = {
     "standard": lambda D, N, T: 4 * D * D,
     "linformer": lambda D, N, T: 4 * D * D + 16 * T,
     "performer": lambda D, N, T: 4 * D * D,
     "bigbird": lambda D, N, T: 4 * D * D,
     "linear": lambda D, N, T: 4 * D * D,
-    "reformer": lambda D, N, T: 2 * D * D + D * D,  # the release leaves the output projection out
-    "sinkhorn": lambda D, N, T: 4 * D * D + D // N * math.ceil(T / 50),  # the release's 25 blocks: fewer than it needs
+    "reformer": lambda D, N, T: 2 * D * D + D * D,  # the release has no output projection
+    "sinkhorn": lambda D, N, T: 4 * D * D + D // N * math.ceil(T / 50),  # the release has 25 blocks, fewer than needed
     "block_local": lambda D, N, T: 4 * D * D,
     "dot_synthesizer": lambda D, N, T: 4 * D * D + N * T * T,
 }

@@ -1,4 +1,4 @@
-"""The Evolved Transformer, whole: PyTorch in float64 from Figure 3 of So et al. 2019, and its published counts."""
+"""The whole Evolved Transformer: PyTorch in float64 from Figure 3 of So et al. 2019, and its published counts."""
 
 import math
 
@@ -39,7 +39,7 @@ def batch():
 
 
 def log_likelihood(torch, p, batch):
-    """log p of each target token, by the names of our parameters."""
+    """log p of each target token, with the names of our parameters."""
     t5 = pytest.importorskip("transformers").models.t5.modeling_t5
     functional = torch.nn.functional
 
@@ -65,7 +65,7 @@ def log_likelihood(torch, p, batch):
         return linear(p, f"{name}.output", y.transpose(1, 2).flatten(2))
 
     def convolution(x, kernel, causal, groups=1):
-        """kernel [O I W]."""
+        """Convolution with kernel [O I W]."""
         taps = kernel.shape[2]
         left = taps - 1 if causal else taps // 2
         return functional.conv1d(functional.pad(x.mT, (left, taps - 1 - left)), kernel, groups=groups).mT
@@ -172,8 +172,10 @@ def test_the_tree_says_what_is_added(small):
 
 @pytest.mark.slow
 def test_a_sum_of_steps_may_be_of_any_children(small, small_config, batch):
-    """GPT-J's layer in the decoder: x + Attention(LN(x)) + FFN(LN(x)), in training and step by step, against the
-    same arrays in two steps, which differ."""
+    """GPT-J's layer in the decoder: x + Attention(LN(x)) + FFN(LN(x)), in training and step by step.
+
+    Two sequential steps with the same arrays give different results.
+    """
     ends = (("norm", "cross_attention", "dropout", "residual"),)
     together = (("norm", "self_attention+feed_forward", "dropout", "residual"), *ends)
     structure, parameters = small(num_layers=1, decoder={"steps": together, "final_norm": True})
@@ -207,8 +209,10 @@ def test_a_sum_of_steps_may_be_of_any_children(small, small_config, batch):
 
 @pytest.mark.slow
 def test_kernels_start_by_their_fan_in(small_constructor):
-    """Under Mesh TensorFlow's start: matrices N(0, 1 / fan_in) cut off at two deviations; filters as their layers
-    draw them."""
+    """With Mesh TensorFlow's initialisation: matrices are N(0, 1 / fan_in), truncated at two deviations.
+
+    Filters are drawn by their layers.
+    """
     section = small_constructor(**{**EVOLVED, "width": 48, "num_heads": 3, "feed_forward": {"hidden_width": 64}})
     built = jax.jit(initializer(lambda rngs: started(section, rngs)))(jax.random.key(0))[0]
     seen = 0
@@ -233,7 +237,7 @@ def started(section, rngs):
     return model
 
 
-#: The row of Narang et al.'s Table 1, in encoder and decoder; the rest is its baseline.
+#: The row of Narang et al.'s Table 1, in encoder and decoder. The rest is the baseline.
 PUBLISHED = {
     "width": 768, "num_heads": 12, "head_width": 64, "num_layers": 6, "max_length": 512, "vocabulary_size": 32128,
     "positions": {"kind": "none"}, "vocabulary": {"kind": "t5"}, "feed_forward": {"hidden_width": 3072},
@@ -245,8 +249,11 @@ PUBLISHED = {
 
 @pytest.mark.slow
 def test_the_published_size_counts_as_published(small_constructor):
-    """216,344,064 parameters; by the graph of the original code 9.869 T multiply-adds of matrix products and look-ups,
-    9.894 T with the products of elements, the depthwise filters' among them. Its dense convolution is in neither."""
+    """216,344,064 parameters.
+
+    The graph of the original code has 9.869 T multiply-adds in matrix products and look-ups, and 9.894 T with
+    elementwise products, which include the depthwise filters. Its dense convolution is in neither.
+    """
     from attention_research.accounting.operations import count_operations
 
     make = small_constructor(**PUBLISHED)

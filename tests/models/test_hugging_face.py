@@ -13,7 +13,7 @@ from attention_research.layers.structure import abstract
 from attention_research.tokens import BOS, EOS, PAD
 
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
-transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is no part of this installation")
+transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
 
 V, LAYERS, LENGTH = 53, 2, 13
 TOKENS = {"vocab_size": V, "pad_token_id": PAD, "eos_token_id": EOS, "decoder_start_token_id": BOS}
@@ -50,7 +50,7 @@ class Marian:
 
     @staticmethod
     def layers():
-        """(our layer, their name of layer {}, whether transposed) of everything that each layer has."""
+        """(our layer, their name of layer {}, whether transposed) for every array that each layer has."""
         for side, norms in (("encoder", ("self_attn", "final")), ("decoder", ("self_attn", "encoder_attn", "final"))):
             ours, theirs = f"{side}.stack.segments.0", f"model.{side}.layers.{{}}"
             for attention, name in (("self_attention", "self_attn"), ("cross_attention", "encoder_attn")):
@@ -111,7 +111,7 @@ class T5:
 
     @classmethod
     def layers(cls):
-        """(our layer, their name of layer {}, whether transposed) of everything that each layer has."""
+        """(our layer, their name of layer {}, whether transposed) for every array that each layer has."""
         names = {"self_attention": "SelfAttention", "cross_attention": "EncDecAttention"}
         for side, sublayers in cls.SUBLAYERS.items():
             for number, (sublayer, norm) in enumerate(zip(sublayers, ("norm", "norm_2", "norm_3"), strict=False)):
@@ -127,17 +127,17 @@ class T5:
 
 
 def trained_by(model) -> dict[str, torch.Tensor]:
-    """Their parameters by name, tied ones once; Marian's logit bias is a buffer there, its positions are frozen."""
+    """Their parameters by name, tied ones once. Marian's logit bias is a buffer and its positions are frozen."""
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     return {name: x for name, x in named.items() if x.requires_grad}
 
 
 def randomised(kind):
-    """Their model with no parameter at its start's 0 or 1, whose beams find different words and ends.
+    """Their model without parameters at their initial 0 or 1, and with beams that find different words and ends.
 
-    A tied table makes a random model repeat its input: so the table is small, what the layers add to it is not, and
-    the last norm's gain makes up for it. Marian's bias takes away what all positions have in common. The seeds are
-    chosen for beams of several lengths; `test_beams_are_theirs` asserts that.
+    With a tied table a random model repeats its input. The table is therefore small, the layers' contributions are not,
+    and the gain of the last norm compensates. Marian's bias removes what all positions have in common. The seeds are
+    chosen for beams of several lengths, which `test_beams_are_theirs` asserts.
     """
     torch.manual_seed(kind.SEED)
     model = kind.theirs().eval()
@@ -170,7 +170,7 @@ def converted(kind, of) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """PyTorch's threads cost more than these sizes are worth."""
+    """At these sizes PyTorch's threads cost more time than they save."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -179,7 +179,7 @@ def one_thread():
 
 @pytest.fixture(scope="module", params=[pytest.param(Marian, marks=pytest.mark.slow), T5], ids=["marian", "t5"])
 def pair(request, small_config):
-    """The same weights in both: kind, their model, our structure and parameters."""
+    """The same weights in both models: kind, their model, our structure and parameters."""
     kind = request.param
     section = small_config(vocabulary_size=V, max_length=LENGTH, **kind.SECTION).resolved["model"]
     constructor = build(section, "model")
@@ -192,14 +192,14 @@ def pair(request, small_config):
         return named[name].detach().numpy()
 
     weights = converted(kind, of)
-    assert sorted(used) == sorted(named), "each of their parameters is used exactly once"
-    assert weights.keys() == shapes.keys(), "each of ours is given exactly once"
+    assert sorted(used) == sorted(named), "each of their parameters should be used exactly once"
+    assert weights.keys() == shapes.keys(), "each of ours should be set exactly once"
     parameters = {name: jnp.asarray(x.reshape(shapes[name].shape)) for name, x in weights.items()}
     return SimpleNamespace(kind=kind, model=model, structure=structure, parameters=parameters)
 
 
 def sentences(rows: int, longest: int, seed: int) -> np.ndarray:
-    """Random tokens, EOS, then padding: rows of longest, longest - 1, ... tokens (at least 2), over and over."""
+    """Random tokens, EOS, then padding: rows of longest, longest - 1, ... tokens (at least 2), repeatedly."""
     tokens = np.random.default_rng(seed).integers(4, V, (rows, longest))
     for row in range(rows):
         length = longest - row % (longest - 1)
@@ -239,13 +239,13 @@ def test_logits_and_gradients_are_theirs(pair):
     named = trained_by(pair.model)
     for name, want in converted(pair.kind, lambda name: named[name].grad.numpy()).items():
         largest = np.abs(want).max()
-        # A key's bias shifts all scores of a query alike: its gradient is 0 but for rounding.
+        # A key's bias shifts all scores of a query alike, so its gradient is 0 up to rounding.
         assert largest > 1e-2 or name.endswith("attention.key.bias"), name
         difference = np.abs(np.asarray(gradients[name]) - want.reshape(gradients[name].shape)).max()
         assert difference < 1e-4 * max(1.0, largest), name
 
 
-#: Our settings of their length rule; `forced_eos` is their forced_eos_token_id.
+#: Our settings for their length rule. `forced_eos` is their forced_eos_token_id.
 RULES = {
     "their_defaults": {"length_penalty": 1.0, "early_stopping": False, "forced_eos": False},
     "a_true_bound": {"length_penalty": 0.3, "early_stopping": "never", "forced_eos": False},
@@ -267,14 +267,14 @@ def test_beams_are_theirs(pair, rule):
         )  # fmt: skip
     tokens = theirs.sequences[:, 1:].numpy()  # without the start token
     ended = np.cumsum(tokens == EOS, axis=1)
-    tokens = np.where(ended - (tokens == EOS) > 0, PAD, tokens)  # they fill with EOS, as their PAD is 0
+    tokens = np.where(ended - (tokens == EOS) > 0, PAD, tokens)  # they fill with EOS, since their PAD is 0
     tokens = np.pad(tokens, ((0, 0), (0, LENGTH - tokens.shape[1]))).reshape(8, 4, LENGTH)
 
     search = HuggingFaceBeamSearch(beam_size=4, **settings)
     run = jax.jit(lambda p, tokens: search(pair.structure.merge(p), {"tokens": tokens}, max_length=LENGTH))
     ours = run(pair.parameters, jnp.asarray(source, jnp.int32))
     lengths = (tokens != PAD).sum(-1)
-    assert len(np.unique(lengths)) > 4 and len(np.unique(tokens)) > 10, "the beams are too alike to tell rules apart"
+    assert len(np.unique(lengths)) > 4 and len(np.unique(tokens)) > 10, "the beams are too alike to distinguish rules"
     np.testing.assert_array_equal(ours.tokens, tokens)
     np.testing.assert_array_equal(ours.lengths, lengths)
     np.testing.assert_allclose(ours.scores, theirs.sequences_scores.numpy().reshape(8, 4), rtol=0, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Networks of images against PyTorch with the same weights: logits, gradients, running statistics, published counts."""
+"""Image networks against PyTorch with the same weights: logits, gradients, running statistics, published counts."""
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +40,7 @@ def conv(x, kernel, stride=1):
 
 
 class Reference:
-    """The network of He et al. 2015, section 4.2, image by image layer by layer, in PyTorch."""
+    """The network of He et al. 2015, section 4.2, in PyTorch, layer by layer."""
 
     def __init__(self, arrays, shortcut, gate, training):
         self.w, self.shortcut, self.gate, self.training = arrays, shortcut, gate, training
@@ -78,13 +78,13 @@ class Reference:
 
 
 def disturbed(arrays, seed=0):
-    """Arrays with noise, so that none is a zero or a one."""
+    """Arrays with added noise, so that none is 0 or 1."""
     rng = np.random.default_rng(seed)
     return {name: x + 0.2 * jnp.asarray(rng.random(x.shape) - 0.5, x.dtype) for name, x in arrays.items()}
 
 
 def drawn(shapes, seed=1):
-    """Arrays of these shapes: kernels that keep the size of what they are given, gains and variances near 1."""
+    """Arrays of these shapes: kernels that preserve the scale of their input, gains and variances near 1."""
     rng = np.random.default_rng(seed)
     fan = lambda x: float(np.prod(x.shape[-4:-1])) if x.ndim > 3 else float(x.shape[-2])
     small = lambda name, x: 0.2 * (rng.random(x.shape) - 0.5) + name.endswith(("scale", "variance"))
@@ -96,7 +96,7 @@ NETWORKS = {
     "identity": ("identity", "none"), "plain": ("none", "none"),
     "projection_with_gates": ("projection", "squeeze_excitation"),
 }  # fmt: skip
-#: Each way of running and two of the networks: the others are slow tests.
+#: Each way of running, and two of the networks. The others are slow tests.
 QUICK = ("identity-training", "plain-evaluation")
 CASES = {
     f"{name}-{mode}": (*network, mode == "training")
@@ -143,7 +143,7 @@ def test_parameters_are_those_that_the_paper_prints(depth, printed):
 
 
 def test_moments_do_not_pass_between_training_and_evaluation():
-    """In training a norm looks at the batch and leaves its arrays alone; in evaluation at what was kept."""
+    """In training a norm uses the batch and not its arrays, in evaluation the running statistics."""
     norm = BatchNorm(5, rngs=nnx.Rngs(0))
     x = jnp.asarray(np.random.default_rng(0).normal(3.0, 2.0, (17, 7, 5)), jnp.float32)
     before = jax.tree.map(jnp.copy, split(norm)[1:])
@@ -156,7 +156,7 @@ def test_moments_do_not_pass_between_training_and_evaluation():
 
 
 def test_the_smallest_network_has_one_block_a_stage():
-    """Its updates are those of its statistics, and no array is empty."""
+    """Its updates have the shapes of its statistics, and no array is empty."""
     make = classifier(depth=8)
     structure, parameters, statistics = abstract(make)
     assert all(x.size for x in {**parameters, **statistics}.values())
@@ -185,7 +185,7 @@ GATES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("gate", GATES)
 def test_every_weight_of_a_gate_is_learned(gate):
-    """And what a gate gives beside its output has the shapes of channels and pixels, of every block."""
+    """Further outputs of a gate have the shapes of channels and pixels, for every block."""
     make = classifier(gate=gate, depth=14, **GATES[gate])
     structure = abstract(make)[0]
     parameters, statistics = jax.jit(initializer(make))(jax.random.key(1))
@@ -204,7 +204,7 @@ def test_every_weight_of_a_gate_is_learned(gate):
 
 
 def test_frozen_features_are_statistics_that_stay():
-    """No parameter is left of a frozen network and nothing is replaced; its map is that of the same weights."""
+    """A frozen network has no parameters and replaces nothing. Its map is that of the same weights."""
     settings = {"dtype": "float32", "channels": 3, "width": 3, "num_layers": 2, "halvings": 1}
     build = lambda frozen: abstract(lambda rngs: lookup("image_features", "cnn")(**settings, frozen=frozen, rngs=rngs))
     trained, parameters, statistics = build(False)

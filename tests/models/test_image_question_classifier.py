@@ -1,4 +1,4 @@
-"""Questions on pictures: the reader and the readout in float64, padding, and what each reader can know of places."""
+"""Questions about pictures: the reader and the readout in float64, padding, and each reader's use of positions."""
 
 import functools
 
@@ -15,7 +15,7 @@ WIDTH, HEADS, LENGTH, CELLS = 12, 3, 7, 9
 
 @functools.cache
 def model(reader):
-    """(structure, parameters, statistics), no parameter 0 or 1."""
+    """(structure, parameters, statistics). No parameter is 0 or 1."""
     section = {
         "kind": "image_question_classifier", "width": WIDTH, "num_layers": 1, "num_heads": HEADS, "num_classes": 5,
         "readout_width": 11, "dropout_rate": 0.0, "feed_forward": {"hidden_width": 17},
@@ -49,7 +49,7 @@ def linear(w, name, x):
 
 
 def readout(w, words, cells, real, reader):
-    """log p in float64 from the words' states [T D] and the cells with their places [S D] of one question."""
+    """log p in float64 from the words' states [T D] and the cells with their positions [S D], for one question."""
     if reader == "pooled":
         read = linear(w, "reader.project", cells.mean(0))[None]
     else:
@@ -100,7 +100,7 @@ def test_padding_changes_nothing_and_every_parameter_learns(reader, batch):
 
     run = jax.jit(jax.grad(loss, has_aux=True))
     gradients, _ = run(parameters, batch["source"], jax.random.key(0))
-    # A key's bias is the same for all keys of a query, which the softmax forgets.
+    # A key's bias adds the same number to all scores of a query, which does not change the softmax.
     silent = {name for name, x in gradients.items() if not np.any(np.abs(x) > 1e-9)}
     assert silent <= {name for name in parameters if name.endswith("key.bias")}
     ahead = jax.jit(lambda source: loss(parameters, source, None)[1][0])

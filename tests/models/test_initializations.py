@@ -1,4 +1,4 @@
-"""What the release of Narang et al. 2021 draws, by Kolmogorov-Smirnov against SciPy; Fixup by its paper's laws."""
+"""The initialisations of Narang et al. 2021's release, by Kolmogorov-Smirnov tests with SciPy; Fixup's equations."""
 
 import functools
 
@@ -73,7 +73,7 @@ SECTIONS = {
 
 
 def follows(x, distribution):
-    """Each layer for itself: a stack of equal layers, or one of another width, fails."""
+    """Tests each layer separately, so that a stack of equal layers, or one of another width, fails."""
     assert len({layer.tobytes() for layer in x}) == len(x), "two layers start alike"
     assert stats.kstest(x.ravel(), distribution.cdf).pvalue > 1e-3
     np.testing.assert_allclose([layer.std() for layer in x], distribution.std(), rtol=0.12)
@@ -84,7 +84,7 @@ def normal(deviation):
 
 
 def cut_off(deviation):
-    """Before the cut at two deviations."""
+    """A normal distribution truncated at two deviations. `deviation` is that before the truncation."""
     return stats.truncnorm(-2, 2, 0, deviation)
 
 
@@ -110,7 +110,7 @@ def test_the_release_s_distributions(started, kind, folded):
             assert (x == (1 if last == "scale" else 0)).all(), name
             continue
         seen += 1
-    assert seen == 12 + 4 + 2 + 1  # of three attentions, two feed-forwards, two tables of biases, and the vocabulary
+    assert seen == 12 + 4 + 2 + 1  # three attentions, two feed-forwards, two bias tables, the vocabulary
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_experts_and_routers_have_the_released_tenth(started):
 
 
 def test_fixup(started):
-    """Section 3: the last matrix of a branch 0, the others' variance 2 / fan_in times branches^(-1 / (m - 1))."""
+    """Section 3: the last matrix of a branch is 0. Others have variance 2 / fan_in times branches^(-1 / (m - 1))."""
     _, arrays = started("fixup")
     branches = 5 * L
     for name, x in arrays.items():
@@ -166,7 +166,7 @@ def model_of(small_constructor, kind):
 
 @pytest.mark.parametrize("kind", [pytest.param("release", marks=pytest.mark.slow), "fixup"])
 def test_a_function_of_the_key_alone(started, kind):
-    """Again under jit, and replicas under vmap: the same bits from the same key, others from another."""
+    """The same key gives the same bits again under jit and for replicas under vmap; another key gives others."""
     init, arrays = started(kind)
     keys = jnp.stack([jax.random.key(1), jax.random.key(0)])
     replicas = jax.jit(jax.vmap(init))(keys)[0]
@@ -177,7 +177,7 @@ def test_a_function_of_the_key_alone(started, kind):
 
 
 def test_every_parameter_of_fixup_is_alive_within_two_updates(started, small_constructor):
-    """From its own start, where whole branches are 0: their last matrix moves first, then everything before it."""
+    """At its own start, whole branches are 0: their last matrix changes first, then everything before it."""
     _, arrays = started("fixup")
     structure, *_ = model_of(small_constructor, "fixup")
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""A source and a target through one stack: against Hugging Face's GPT-2, whose mask says what a source may see."""
+"""A source and a target in one stack against Hugging Face's GPT-2, whose mask defines what a source may see."""
 
 import itertools
 
@@ -13,7 +13,7 @@ from attention_research.tokens import BOS, PAD
 from tests.models.facts import QUICKLY, batch_of
 
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
-transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is no part of this installation")
+transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
 
 V, D, N, F, LAYERS, LENGTH = 29, 12, 3, 17, 2, 13
 T5 = {"positions": {"kind": "none"}, "feed_forward": {"hidden_width": F}}
@@ -47,7 +47,7 @@ def batch():
     params=[pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS],
 )
 def point(request, small, batch):
-    """Everything that the tests look at, in one compilation a kind."""
+    """The quantities that the tests check, compiled once for each kind."""
     structure, parameters = small(kind="language_model", dropout_rate=0.0, **KINDS[request.param])
     more = {"source": ((0, 0), (0, 2)), "target": ((0, 0), (0, 3))}
     wide = {side: jnp.pad(batch[side][1:2], padding) for side, padding in more.items()}
@@ -86,7 +86,7 @@ def test_a_row_alone_with_more_padding_is_the_row_in_the_batch(point, batch):
 
 
 def test_every_parameter_has_a_gradient(point):
-    """The buckets of keys ahead too, of which a causal model has none."""
+    """This includes the buckets of later keys, which a causal model does not use."""
     dead = {name for name, g in point["gradients"].items() if np.abs(g).max() < 1e-7}
     assert not {name for name in dead if not name.endswith("attention.key.bias")}
     if point["kind"] == "prefix-t5":
@@ -95,7 +95,7 @@ def test_every_parameter_has_a_gradient(point):
 
 
 def theirs(parameters):
-    """GPT-2 with our parameters; its logits are not scaled by D^-0.5, so that its last norm is."""
+    """GPT-2 with our parameters. Its logits are not scaled by D^-0.5, so its last norm is scaled instead."""
     config = transformers.GPT2Config(
         vocab_size=V, n_positions=2 * LENGTH, n_embd=D, n_layer=LAYERS, n_head=N, n_inner=F, activation_function="relu",
         layer_norm_epsilon=1e-6, attn_implementation="eager", attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0,
@@ -123,9 +123,9 @@ def theirs(parameters):
 
 @pytest.mark.slow
 def test_likelihoods_are_those_of_gpt2(point, batch):
-    """Each row alone: its source, BOS and its target, no padding anywhere; the mask is the definition of a prefix."""
+    """Each row alone: its source, BOS and its target, without padding. The mask defines a prefix."""
     if point["kind"] not in ("causal", "prefix"):
-        pytest.skip("GPT-2 has learned positions")
+        pytest.skip("GPT-2 supports learned positions only")
     model = theirs(point["parameters"])
     for row, (source, target) in enumerate(zip(*map(np.asarray, batch.values()), strict=True)):
         source, target = source[source != PAD], target[target != PAD]
@@ -142,7 +142,7 @@ def test_likelihoods_are_those_of_gpt2(point, batch):
 
 @pytest.mark.slow
 def test_the_source_of_a_causal_one_does_not_look_ahead_and_that_of_a_prefix_does(small, batch):
-    """By gradient: what the first token of a source becomes, by the embedding of its last."""
+    """By gradient of the state of a source's first token with respect to the embedding of its last."""
     for kind, sees in (("causal", False), ("prefix", True)):
         structure, parameters = small(kind="language_model", decoder={"kind": kind})
         decoder, x = structure.merge(parameters).decoder, jnp.asarray(np.random.default_rng(2).normal(size=(1, 7, 12)))
@@ -156,7 +156,7 @@ def test_the_source_of_a_causal_one_does_not_look_ahead_and_that_of_a_prefix_doe
 
 
 def test_a_beams_prices_are_those_of_the_full_forward(small, batch):
-    """Prefixes of one source change places on the way: so do the caches that its source filled."""
+    """Prefixes of one source are reordered during the search, and so are the caches that the source filled."""
     structure, parameters = small(kind="language_model", vocabulary={"kind": "separate"})
     parameters = {name: x if name.endswith("bias") else 3 * x for name, x in parameters.items()}
 

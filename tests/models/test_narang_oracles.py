@@ -1,11 +1,13 @@
-"""Oracle: rows of Narang et al. 2021, Table 1, as Hugging Face's T5 and Switch Transformer, random weights converted
-here: logits, log-likelihoods, balance losses, every gradient, and greedy decoding through our cache.
+"""Oracle: rows of Narang et al. 2021, Table 1, as Hugging Face's T5 and Switch Transformer with random weights.
 
-Ours are the study's rows over the config's `smoke`, at other sizes; theirs compute in float64. T5 differs from the
+The weights are converted here. The tests compare logits, log-likelihoods, balance losses, every gradient, and greedy
+decoding through our cache.
+
+Ours are the study's rows over the config's `smoke`, at other sizes. Theirs compute in float64. T5 differs from the
 paper's baseline in RMS norms and in feed-forwards without biases: these modules are replaced by PyTorch's LayerNorm and
-Linear. Layers are shared by one of their blocks standing in the list again and again. A Funnel is made of their T5
-layers, with the pooling of their Funnel where the release has it: their own pools the queries of an attention, which is
-Transformer-XL's.
+Linear. Shared layers are one block that occurs several times in the list. A Funnel is made of their T5 layers, with
+their Funnel's pooling at the positions of the release. Their own Funnel pools the queries of an attention and uses
+Transformer-XL's attention.
 """
 
 from types import SimpleNamespace
@@ -22,18 +24,18 @@ from attention_research.studies import load_study
 from attention_research.tokens import BOS, EOS, PAD
 
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
-transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is no part of this installation")
+transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
 
 V, D, N, H, F = 53, 17, 3, 5, 29
 SOURCE, TARGET = 23, 19
-#: Real tokens of each row. A source ends where pairs of pairs do, or with the array (see `funnel`).
+#: Real tokens of each row. A source ends at a multiple of four tokens, or with the array (see `funnel`).
 LENGTHS = {"source": (23, 20, 4, 12), "target": (5, 19, 1, 13)}
-#: Where Hugging Face's experts answer: they give places to padding and count it in the balance, which ours do not.
+#: Lengths for Hugging Face's experts, which give places to padding and count it in the balance; ours do not.
 WITHOUT_PADDING = {"source": (SOURCE,) * 4, "target": (TARGET,) * 4}
-#: E experts with X hidden units; our weight of the balance losses, and theirs in what is differentiated here.
+#: E experts with X hidden units; the weight of the balance losses in ours, and in the loss differentiated here.
 E, X, WEIGHT, BALANCE = 3, 11, 0.5, 7.0
 EXPERTS = {"num_experts": E, "expert.hidden_width": X, "jitter": 0.0, "num_replicas": 1, "balance_weight": WEIGHT}
-#: Row of the study -> what of its sizes is changed. A group of tokens is a row, as it is to Hugging Face.
+#: Row of the study -> changes to its sizes. A group of tokens is a row, as for Hugging Face.
 ROWS = {
     "vanilla_transformer": {},
     "geglu": {"model.feed_forward.hidden_width": F},
@@ -46,7 +48,7 @@ ROWS = {
     },
     "funnel_transformer": {"model.encoder.num_layers": 6},
 }  # fmt: skip
-#: For greedy outputs of many tokens and several lengths, and for all experts chosen: the tests assert it.
+#: Seeds that give greedy outputs of many tokens and several lengths, and use all experts. The tests assert it.
 SEEDS = {"vanilla_transformer": 20, "geglu": 35, "block_sharing": 16, "switch_transformer": 38, "funnel_transformer": 1}
 LAYERS = {"block_sharing": (3, 3), "funnel_transformer": (6, 2)}
 #: Places of an expert in (encoder, decoder): the row's factors 1.2 and 1.25 with a random key, 2 without.
@@ -67,7 +69,7 @@ def ours_of(row, root):
 
 
 def theirs_of(row):
-    """Their model of a row, random, no parameter at its start's 0 or 1."""
+    """Their model of a row with random weights. No parameter keeps its initial 0 or 1."""
     layers = LAYERS.get(row, (2, 2))
     sizes = {
         "vocab_size": V, "d_model": D, "d_kv": H, "d_ff": F, "num_heads": N, "dropout_rate": 0.0,
@@ -83,7 +85,7 @@ def theirs_of(row):
         model = transformers.T5ForConditionalGeneration(config)
     as_the_baseline(model, layer_norms=("decoder",) if row == "funnel_transformer" else ("encoder", "decoder"))
     if row == "switch_transformer":
-        # In the release, and in ours, a layer of the encoder reads zeros where there is no token: the router too.
+        # In the release and in ours, encoder layers and their router read zeros at padding positions.
         model.encoder.block[1].layer[-1].layer_norm.register_forward_hook(lambda *call: call[-1] * model.real)
         for stack in (model.encoder, model.decoder):
             for expert in stack.block[1].layer[-1].mlp.experts.values():
@@ -98,7 +100,7 @@ def theirs_of(row):
             if x.ndim == 1:
                 gain = "norm" in name and name.endswith("weight")
                 x.normal_(mean=float(gain), std=0.3 if gain else 0.1)
-            else:  # a tied table is small, or a random model repeats its input; relative biases are of order 1
+            else:  # small tied tables keep a random model from repeating its input; relative biases are of order 1
                 kind = name.split(".")[-2]
                 x.normal_(std={"shared": 0.1, "relative_attention_bias": 1.0}.get(kind, x.shape[-1] ** -0.5))
         if row == "block_sharing":
@@ -110,7 +112,7 @@ def theirs_of(row):
 
 
 def as_the_baseline(model, layer_norms):
-    """Replaces the RMS norms of these stacks by layer norms, and gives biases to all feed-forwards but experts."""
+    """Replaces the RMS norms of these stacks by layer norms, and adds biases to all feed-forwards except experts."""
     for name, module in list(model.named_modules()):
         for child, old in list(module.named_children()):
             if child.endswith("layer_norm") and name.startswith(layer_norms):
@@ -122,7 +124,7 @@ def as_the_baseline(model, layer_norms):
 def funnel(model, tokens):
     """(memory, 1 where it is real) of their T5 layers, pooled in the third and the fifth after the self-attention.
 
-    Their pooling averages a pair of which one is padding as it is, and hides it; LENGTHS leaves no such pair.
+    If one of a pair is padding, their pooling averages both and hides the result. LENGTHS avoids such pairs.
     """
     modeling = transformers.models.funnel.modeling_funnel
     pool = modeling.FunnelAttentionStructure(transformers.FunnelConfig(separate_cls=False)).pool_tensor
@@ -138,7 +140,7 @@ def funnel(model, tokens):
 
 
 def of_source(pair, tokens):
-    """What their model is given for a source."""
+    """The input of their model for a source."""
     tokens = torch.tensor(tokens)
     if pair.row != "funnel_transformer":
         pair.model.real = (tokens != PAD)[..., None]
@@ -148,7 +150,7 @@ def of_source(pair, tokens):
     return {"encoder_outputs": memory, "attention_mask": real}
 
 
-#: Part of our name -> of theirs.
+#: Part of our name -> part of theirs.
 NAMES = {
     "self_attention": "layer.0.SelfAttention", "cross_attention": "layer.1.EncDecAttention",
     "norm": "layer.0.layer_norm", "norm_2": "layer.1.layer_norm", "norm_3": "layer.2.layer_norm",
@@ -163,7 +165,7 @@ ALONE = {
 
 
 def converted(pair, of):
-    """Our name -> `of` their name (an array), in our layout: layers stacked, and experts, kernels [in out]."""
+    """Our name -> `of` their name (an array), in our layout: layers and experts stacked, kernels [in out]."""
     switch, arrays, layers = pair.row == "switch_transformer", {}, {}
     for name, shape in pair.shapes.items():
         side, *parts = name.split(".")
@@ -187,7 +189,7 @@ def converted(pair, of):
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """PyTorch's threads cost more than these sizes are worth."""
+    """At these sizes PyTorch's threads cost more time than they save."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -200,7 +202,7 @@ MARKED = [pytest.param(row, marks=[] if row in FEW else [pytest.mark.slow]) for 
 
 @pytest.fixture(scope="module", params=MARKED)
 def pair(request, root):
-    """The same weights in both: row, their model, our structure, shapes and parameters."""
+    """The same weights in both models: row, their model, our structure, shapes and parameters."""
     structure, shapes = ours_of(request.param, root)
     pair = SimpleNamespace(row=request.param, model=theirs_of(request.param), structure=structure, shapes=shapes)
     named, used = dict(pair.model.named_parameters()), []
@@ -210,7 +212,7 @@ def pair(request, root):
         return named[name].detach().numpy()
 
     pair.parameters = {name: jnp.asarray(x, jnp.float32) for name, x in converted(pair, of).items()}
-    assert sorted(used) == sorted(named), "each of their parameters is used exactly once"
+    assert sorted(used) == sorted(named), "each of their parameters should be used exactly once"
     assert {name: x.shape for name, x in pair.parameters.items()} == {name: x.shape for name, x in shapes.items()}
     return pair
 
@@ -232,7 +234,7 @@ def give_places(pair, mode):
 
 
 def their_values(pair, source, target, shifted, mode):
-    """(logits, log-likelihoods, balance losses); the gradients are left in their model."""
+    """(logits, log-likelihoods, balance losses). The gradients are left in their model."""
     switch = pair.row == "switch_transformer"
     given = {"decoder_input_ids": torch.tensor(shifted), "use_cache": False}
     given |= {"output_router_logits": True} if switch else {}
@@ -246,7 +248,7 @@ def their_values(pair, source, target, shifted, mode):
 
 
 def our_values(pair, source, target, shifted, mode):
-    """(the values as theirs, gradients, shares of tokens that were dropped); a key decides the places alone."""
+    """(the same values, gradients, shares of dropped tokens). A key affects the number of places only."""
     key = jax.random.key(0) if mode == "training" else None
     source, target, shifted = (jnp.asarray(x, jnp.int32) for x in (source, target, shifted))
 
@@ -290,7 +292,7 @@ def test_logits_losses_and_gradients_are_theirs(pair):
 
 
 def test_greedy_decoding_is_theirs(pair):
-    """Through our cache; theirs, which goes by the numbers of layers, is left out where one layer is all of them."""
+    """Through our cache. If all layers share weights, theirs is left out, since it is indexed by layer."""
     source = sentences(LENGTHS["source"], SOURCE, seed=3)
     give_places(pair, "evaluation")
     with torch.no_grad():
@@ -302,5 +304,5 @@ def test_greedy_decoding_is_theirs(pair):
     tokens = np.where(np.cumsum(tokens == EOS, axis=1) - (tokens == EOS) > 0, PAD, tokens)
     greedy = Greedy(extra_length=TARGET)
     run = jax.jit(lambda p, tokens: greedy(pair.structure.merge(p), {"tokens": tokens}, max_length=TARGET))
-    assert len(np.unique(tokens)) >= 8 and len(np.unique((tokens != PAD).sum(1))) > 1, "outputs are too alike"
+    assert len(np.unique(tokens)) >= 8 and len(np.unique((tokens != PAD).sum(1))) > 1, "outputs are too similar"
     np.testing.assert_array_equal(run(pair.parameters, jnp.asarray(source, jnp.int32)).tokens[:, 0], tokens)

@@ -1,5 +1,7 @@
-"""Oracle: Hugging Face's Switch layer, the pooling of its Funnel, and ALBERT, random weights converted here: outputs,
-balance losses, gradients. Where theirs and ours are not the same thing, each test says how they are compared.
+"""Oracle: Hugging Face's Switch layer, Funnel pooling and ALBERT with random weights that are converted here.
+
+The tests compare outputs, balance losses and gradients. Where the two definitions differ, each test says how they are
+compared.
 """
 
 import functools
@@ -17,7 +19,7 @@ from attention_research.layers.structure import abstract
 from attention_research.registry import lookup
 
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
-transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is no part of this installation")
+transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
 
 
 def close(got, want, name=""):
@@ -27,7 +29,7 @@ def close(got, want, name=""):
 
 
 def randomised(module, seed):
-    """No parameter at its start's 0 or 1; norms' gains near 1."""
+    """No parameter keeps its initial 0 or 1. The norms' gains are near 1."""
     torch.manual_seed(seed)
     with torch.no_grad():
         for name, x in module.named_parameters():
@@ -39,7 +41,7 @@ def randomised(module, seed):
 # The Switch layer.
 
 ROWS, LENGTH, WIDTH, EXPERTS, HIDDEN = 4, 22, 7, 3, 11
-#: Kind and settings of our layer, whether with a random key; the groups of tokens and an expert's places in each.
+#: Kind and settings of our layer, whether a random key is given, and the groups of tokens and places of an expert.
 SWITCHES = {
     "switch_drops": ("switch", {"capacity_factor": 0.9}, False, ROWS, 6),
     "switch_with_places_for_all": ("switch", {"capacity_factor": 3.0}, False, ROWS, 22),
@@ -51,11 +53,13 @@ SWITCHES = {
 
 @pytest.mark.parametrize("case", SWITCHES)
 def test_switch_layers_are_theirs(case):
-    """Outputs, balance losses, gradients of router, experts and input; which tokens are dropped, through the outputs.
+    """Compares outputs, balance losses, and gradients of router, experts and input.
 
-    Their capacity is a number of places, for a group of tokens that is a row: so they are given our groups as rows and
-    our numbers. The balance is their auxiliary loss times `balance_weight`, each group's own where theirs is the mean;
-    jitter is left out (theirs reaches the experts too, ours the router alone). Padding is routed by both.
+    Outputs show which tokens are dropped.
+
+    Their capacity is a number of places for a group of tokens, which is a row. They therefore get our groups as rows
+    and our numbers. The balance loss is their auxiliary loss times `balance_weight`, for each group, while theirs is
+    the mean. Jitter is off, since theirs reaches the experts too and ours only the router. Both route padding.
     """
     kind, settings, with_key, groups, places = SWITCHES[case]
     expert = functools.partial(DenseFeedForward, width=WIDTH, hidden_width=HIDDEN, use_bias=False)
@@ -70,7 +74,7 @@ def test_switch_layers_are_theirs(case):
     rng = np.random.default_rng(0)
     x, cotangent = rng.standard_normal((2, ROWS, LENGTH, WIDTH)).astype(np.float32)
 
-    # Theirs, every group for itself, so that each has its own balance.
+    # Theirs, run for every group separately, so that each has its own balance.
     read = torch.tensor(x).reshape(groups, -1, WIDTH).requires_grad_()
     y, (dispatched, _, logits) = layer(read), layer.router(read)
     balance = torch.stack(
@@ -78,8 +82,8 @@ def test_switch_layers_are_theirs(case):
     )
     ((y * torch.tensor(cotangent).reshape(y.shape)).sum() + balance.sum()).backward()
     dropped = 1 - dispatched.sum(-1).float().mean(-1)
-    assert ("for_all" in case) == (dropped.max() == 0), "as many places as the case says"
-    assert dispatched.sum((0, 1)).min() > 0, "every expert is chosen"
+    assert ("for_all" in case) == (dropped.max() == 0), "the number of places should be that of the case"
+    assert dispatched.sum((0, 1)).min() > 0, "every expert should be chosen"
 
     def weights(of):
         wide = {"hidden": "wi", "output": "wo"}
@@ -96,7 +100,8 @@ def test_switch_layers_are_theirs(case):
         key = {"key": jax.random.key(0)} if with_key else {}
         y, aux = structure.merge(parameters)(x, **key)
         balance = aux["loss"]["balance"] / 0.5
-        # A row's balance is its group's: the groups' sum is the rows' over the rows of a group.
+        # A row's balance is that of its group, so the sum over groups is the sum over rows divided by the rows in a
+        # group.
         return jnp.sum(y * cotangent) + jnp.sum(balance) * groups / ROWS, (y, balance, aux["metrics"]["dropped"])
 
     run = jax.jit(jax.value_and_grad(ours, argnums=(0, 1), has_aux=True))
@@ -114,12 +119,13 @@ def test_switch_layers_are_theirs(case):
 
 @pytest.mark.parametrize("length", [14, 13, 1])
 def test_pooling_is_theirs(length):
-    """The pooling of states and masks by pairs, without a separate <cls>; a last state alone is its own mean.
+    """The pooling of states and masks in pairs, without a separate <cls>. A single last state is its own mean.
 
-    Where one of a pair is padding ours is the real one, theirs the mean of both, which they then hide (the mask is
-    pooled by "min"; ours by "max"): so the mean of real ones is their mean of (state times real) over their mean of
-    (real). Their encoder pools the query of a block's first attention, the release of Narang et al. what that attention
-    and its residual gave; and their attention is Transformer-XL's. Between T5's layers: test_narang_oracles.
+    If one of a pair is padding, our result is the real one. Theirs is the mean of both, which they then hide (they pool
+    the mask by "min", we by "max"). The mean of the real ones is therefore their mean of (state times real) divided by
+    their mean of (real). Their encoder pools the query of a block's first attention. The release of Narang et al. pools
+    the output of that attention with its residual. Their attention is Transformer-XL's. test_narang_oracles tests the
+    pooling between T5's layers.
     """
     modeling = transformers.models.funnel.modeling_funnel
     pool = modeling.FunnelAttentionStructure(transformers.FunnelConfig(separate_cls=False)).pool_tensor
@@ -145,7 +151,7 @@ POSITIONS, PROJECTION = "encoder.positions.table", "vocabulary.factors.projectio
 
 
 def albert():
-    """Theirs, without the norm between the factors, which no vocabulary of ours has."""
+    """Their model without the norm between the factors, which our vocabularies do not have."""
     config = transformers.AlbertConfig(
         vocab_size=31, embedding_size=5, hidden_size=15, num_hidden_layers=3, num_hidden_groups=1, inner_group_num=1,
         num_attention_heads=3, intermediate_size=19, max_position_embeddings=13, pad_token_id=0,
@@ -156,7 +162,7 @@ def albert():
 
 
 def from_albert(of):
-    """Our name -> `of` their parameter, all but the positions."""
+    """Our name -> `of` their parameter, for all arrays except the positions."""
     layer = "encoder.albert_layer_groups.0.albert_layers.0."
     linear = {
         **{f"self_attention.{ours}": f"attention.{ours}" for ours in ("query", "key", "value")},
@@ -171,11 +177,11 @@ def from_albert(of):
 
 
 def test_one_layers_weights_three_times_are_alberts(small_config):
-    """Hidden states and gradients of `stack` "shared" behind factorized embeddings; some rows padded.
+    """Hidden states and gradients of `stack` "shared" behind factorized embeddings, with some padded rows.
 
-    Their positions and token types stand in the factor space, before the projection W and its bias b: (E1[ids] + P + t)
-    W + b. Ours stand behind it, as a table (P + t) W + b; by the chain rule the gradients of P, t, b and W come from
-    those of that table and of E2 = W. A gradient of a shared weight is the sum over its three applications.
+    Their positions and token types are added before the projection W and its bias b: (E1[ids] + P + t) W + b. Ours are
+    added after it, as a table (P + t) W + b. By the chain rule the gradients of P, t, b and W follow from those of that
+    table and of E2 = W. The gradient of a shared weight is the sum over its three applications.
     """
     section = small_config(
         kind="transformer_encoder", vocabulary_size=31, max_length=13, width=15, num_heads=3, num_layers=3,
@@ -201,7 +207,7 @@ def test_one_layers_weights_three_times_are_alberts(small_config):
     rng = np.random.default_rng(0)
     tokens, cotangent = rng.integers(4, 31, (4, 11)), rng.standard_normal((4, 11, 15)).astype(np.float32)
     padding = np.arange(11) >= np.array([11, 7, 2, 10])[:, None]
-    tokens[padding], cotangent[padding] = 0, 0  # their table learns nothing from padding
+    tokens[padding], cotangent[padding] = 0, 0  # their table gets no gradient from padding
     hidden = model(torch.tensor(tokens), attention_mask=torch.tensor(tokens != 0).long()).last_hidden_state
     (hidden * torch.tensor(cotangent)).sum().backward()
     wanted = {name: x.grad.numpy() for name, x in model.named_parameters()}

@@ -1,5 +1,7 @@
-"""The rows of Narang et al. 2021, Table 1, and their siblings as written, at their sizes of `smoke`: what must hold of
-every Transformer, whole. The fast tests take one row."""
+"""Properties of every Transformer, for the rows of Narang et al. 2021, Table 1, and related models at `smoke` sizes.
+
+The fast tests take one row.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +26,7 @@ from attention_research.studies.trials import configuration
 
 STUDIES = ("narang2021/table1", "narang2021/as_written")
 FEW = ("vanilla_transformer",)
-#: Rows with the baseline's blocks but for an activation or a size: the tests of blocks say nothing more of them.
+#: Rows that differ from the baseline only in an activation or a size. The tests of blocks cover them.
 SAME_BLOCKS = (
     "gelu", "swish", "elu", "glu", "geglu", "reglu", "selu", "swiglu", "liglu", "sigmoid", "softplus",
     "24_layers_d_f_1536_h_6", "18_layers_d_f_2048_h_8", "8_layers_d_f_4608_h_18", "6_layers_d_f_6144_h_24",
@@ -71,7 +73,7 @@ def built(row, root):
 
 @pytest.fixture(scope="module")
 def plain(built):
-    """The row as it is."""
+    """The row without changes."""
     return built()
 
 
@@ -83,12 +85,12 @@ def look(plain, batch):
 
 @pytest.fixture(scope="module")
 def facts(plain, look):
-    """At random parameters."""
+    """The facts at random parameters."""
     return look(plain[2])
 
 
 def test_every_parameter_is_alive_within_two_updates(plain, look):
-    """From the row's own start. ReZero's zeros take two: the decoder's go first, then the encoder's."""
+    """From the row's own initialisation. ReZero's zeros need two: first the decoder's change, then the encoder's."""
     make, *_ = plain
     start = jax.jit(lambda key: split(make(rngs=nnx.Rngs(key)))[1], compiler_options=QUICKLY)
     parameters = start(jax.random.key(0))

@@ -13,7 +13,7 @@ def tokens():
     return jnp.asarray(np.random.default_rng(0).integers(4, 29, (3, 11)), jnp.int32)
 
 
-#: Each kind once: the others are slow tests.
+#: Each kind once. The others are slow tests.
 QUICK = ("standard-scanned", "relative-unrolled", "t5-scanned")
 CASES = {
     f"{kind}-{way}": (kind, way == "unrolled")
@@ -48,7 +48,7 @@ def test_decoder_only_steps_equal_the_full_forward(small, tokens, kind, unroll):
 
 
 def test_decoder_only_is_causal(small, tokens):
-    """Changing token t leaves the log-probabilities of tokens before t bit for bit, and changes later ones."""
+    """Changing token t keeps the log-probabilities of earlier tokens bit for bit, and changes those of later ones."""
     structure, parameters = small(kind="transformer_decoder")
     run = jax.jit(lambda t: structure.merge(parameters).log_likelihood({"target": t})[0]["log_likelihood"])
     before, after = run(tokens), run(tokens.at[:, 6].set(5))

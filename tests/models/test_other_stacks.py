@@ -24,7 +24,7 @@ T5 = {
 
 
 def pre_norm(encoder=None, decoder=None, **sections):
-    """The sections of a pre-norm model with relative biases, as Narang et al. have it."""
+    """The sections of a pre-norm model with relative biases, as in Narang et al."""
     sides = {"encoder": encoder or {}, "decoder": {**T5["decoder"], **(decoder or {})}}
     steps = {
         side: {"steps": [("norm", s, "dropout", "residual") for s in SUBLAYERS[side]], "final_norm": True}
@@ -57,11 +57,11 @@ def batch():
     return {"source": source, "target": target}
 
 
-# The model in NumPy: `p` holds the arrays of one model, or of one layer.
+# The model in NumPy. `p` holds the arrays of one model or of one layer.
 
 
 def under(p, prefix, layer=None):
-    """What stands under a prefix; of stacked arrays one layer's."""
+    """The arrays under a prefix. Of stacked arrays, those of one layer."""
     found = {name.removeprefix(f"{prefix}."): x for name, x in p.items() if name.startswith(f"{prefix}.")}
     return found if layer is None else {name: x[layer] for name, x in found.items()}
 
@@ -76,7 +76,7 @@ def sigmoid(x):
 
 
 def bucket(distance, bidirectional):
-    """Raffel et al. 2020: half of the buckets are exact, the others grow with the logarithm; for j - i."""
+    """Raffel et al. 2020, for the distance j - i: half of the buckets are exact, the others logarithmic."""
     buckets, offset = BUCKETS, 0
     if bidirectional:
         buckets //= 2
@@ -90,7 +90,7 @@ def bucket(distance, bidirectional):
 
 
 def attention(p, name, x, memory, mask, table=None, causal=False):
-    """Unscaled, with relative biases where there is a table; mask [B S]."""
+    """Unscaled attention, with relative biases if there is a table; mask [B S]."""
     heads = lambda y: y.reshape(*y.shape[:2], HEADS, -1)
     q, k, v = (heads(y @ p[f"{name}.{part}.kernel"]) for part, y in (("query", x), ("key", memory), ("value", memory)))
     scores = np.einsum("btnh,bsnh->bnts", q, k)
@@ -110,7 +110,7 @@ def feed_forward(p, x):
 
 
 def gated(p, name, x, y):
-    """x + (1 - u) y + u c, as the docstring of `layers.residuals.gate` tells it."""
+    """x + (1 - u) y + u c, as in the docstring of `layers.residuals.gate`."""
     g = lambda value: layer_norm(p, f"{name}.norm", value)
     of = lambda gate, *two: sigmoid(np.concatenate(two, -1) @ p[f"{name}.{gate}.kernel"] + p[f"{name}.{gate}.bias"])
     u, r = of("update", g(x), g(y)), of("reset", g(g(x)), g(g(y)))
@@ -118,7 +118,7 @@ def gated(p, name, x, y):
 
 
 def pooled(x, real):
-    """The mean of each pair's real ones, and whether there are any: a loop over rows and pairs."""
+    """The mean of the real states of each pair, and whether there are any, by a loop over rows and pairs."""
     length = (x.shape[1] + 1) // 2
     means, there = np.zeros((len(x), length, x.shape[2])), np.zeros((len(x), length), bool)
     for row in range(len(x)):
@@ -131,7 +131,7 @@ def pooled(x, real):
 
 
 def layer(p, x, real, table, *, memory=None, memory_real=None, pools=False):
-    """One pre-norm layer of the encoder, or, with a memory, of the decoder: (y, which of it are real)."""
+    """One pre-norm layer of the encoder or, with a memory, of the decoder: (y, which positions are real)."""
     sublayers = [lambda y: attention(p, "self_attention", y, y, real, table, memory is not None)]
     if memory is not None:
         sublayers.append(lambda y: attention(p, "cross_attention", y, memory, memory_real))
@@ -161,7 +161,7 @@ def encode(variant, p, x, real):
     if variant == "universal":
         x = universal("encoder", p, x, lambda one, y: layer(one, y, real, table)[0])
         return [layer_norm(p, "final_norm", x)], real
-    # segments of the funnel: a block; its first layer, which pools; the rest of the block; ...
+    # Segments of the funnel: a block; its first layer, which pools; the rest of the block; and so on.
     segments = {"funnel": [(2, False), (1, True), (1, False), (1, True), (1, False)],
                 "funnel_of_two": [(1, False), (1, True)]}[variant]  # fmt: skip
     for number, (repeat, pools) in enumerate(segments):
@@ -171,7 +171,7 @@ def encode(variant, p, x, real):
 
 
 def universal(side, p, x, apply):
-    """2 steps and a plain pass before or after them, with the weights of one layer."""
+    """2 steps, and a plain pass before or after them, with the weights of one layer."""
     one, table = under(p, "stack.segments.0", 0), p["stack.step_table"]
     assert table.shape == (len(STEPS[side]), 12)
     for application in range(APPLICATIONS):
@@ -182,7 +182,7 @@ def universal(side, p, x, apply):
 
 
 def adaptive(p, x, apply):
-    """(output, each position's steps and remainder), halting decided position by position."""
+    """(output, each position's steps and remainder), with halting decided for each position."""
     one, table = under(p, "stack.segments.0", 0), p["stack.step_table"]
     output, sums, ponder = np.zeros_like(x), np.zeros(x.shape[:2]), np.zeros(x.shape[:2])
     for number in range(4):
@@ -225,7 +225,7 @@ def log_likelihood(variant, parameters, batch):
 
 
 def run(small, batch, variant, key=None, **settings):
-    """The log-likelihoods of our model, with dropout if there is a key."""
+    """The log-likelihoods of our model, with dropout if a key is given."""
     sides = {side: {**VARIANTS[variant][side], **settings} for side in SUBLAYERS}
     structure, parameters = small(**{**VARIANTS[variant], **sides, "dropout_rate": 0.3})
     both = {name: jnp.asarray(x, jnp.int32) for name, x in batch.items()}
@@ -254,7 +254,7 @@ def test_unrolled_and_rematerialised_stacks_equal_the_scan(variant, small, batch
 
 @pytest.mark.slow
 def test_pondering_costs(small, batch):
-    """Each row's mean of steps and remainder, times the weight; positions differ in how long they ponder."""
+    """The mean over a row of steps and remainder, times the weight. Positions differ in their number of steps."""
     structure, parameters = small(**VARIANTS["adaptive"])
     both = {name: jnp.asarray(x, jnp.int32) for name, x in batch.items()}
     aux = jax.jit(lambda p: structure.merge(p).log_likelihood(both)[1])(parameters)
@@ -327,8 +327,8 @@ def test_as_many_memories_as_decoder_layers(small, batch):
         jax.eval_shape(lambda p: structure.merge(p).log_likelihood(both), parameters)
 
 
-#: Rows of Narang et al.'s Table 1 (reference: their released code's graphs): sections -> parameters. A Funnel here has
-#: the layer norms of the baseline and hence its count; the row has RMS norms in the encoder.
+#: Rows of Narang et al.'s Table 1 (reference: graphs of their released code): sections -> parameters. The Funnel here
+#: has the baseline's layer norms and therefore its count. The published row has RMS norms in the encoder.
 PUBLISHED = {
     "universal": (pre_norm(*[{"stack": "universal", "residual": "gru_gate"}] * 2, num_layers=28,
                            vocabulary={"kind": "t5_untied_output"}), 83_633_664),

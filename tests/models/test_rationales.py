@@ -1,4 +1,4 @@
-"""Rationales: the cell against its equations, words left out are not read, samples have the generator's probability."""
+"""Rationales: the cell against its equations, independence of words left out, probabilities of samples."""
 
 from itertools import product
 
@@ -17,19 +17,19 @@ GENERATORS = tuple(FAMILIES["rationale_generator"])
 LEARNED = ("independent", "sequential")
 NAMED = lambda kind: kind or "soft_attention"
 slow = lambda *kinds: [pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
-#: Three reviews of 7, 4 and no words.
+#: Three reviews of 7, 4 and 0 words.
 SOURCE = np.array([[5, 9, 4, 11, 6, 8, 7], [6, 4, 10, 5, 0, 0, 0], [0] * 7], np.int32)
 
 
 def constructor(generator="independent", **model):
-    """That of a small rater."""
+    """The constructor of a small rater."""
     kind = {"kind": "rationale", "generator": generator} if generator else {"kind": "soft_attention_ratings"}
     section = {**kind, "width": 5, "embedding_width": 3, "num_ratings": 2, **model}
     return build_model(section, max_length=7, vocabulary_size=13)
 
 
 def built(generator="independent", **model):
-    """(merge, parameters): parameters of size 1, so that probabilities are far from a half."""
+    """(merge, parameters). The parameters have scale 1, so that probabilities are far from a half."""
     make = constructor(generator, **model)
     structure, shapes, _ = abstract(lambda rngs: make(rngs=rngs))
     rng = np.random.default_rng(2)
@@ -47,7 +47,7 @@ def models():
 
 @pytest.fixture(scope="module")
 def read(models):
-    """read(kind, source, key, selected), compiled once a kind."""
+    """read(kind, source, key, selected), compiled once for each kind."""
     merged = {
         kind: (lambda p, s, k, z, merge=merge: merge(p).read(s, key=k, selected=z))
         for kind, (merge, _) in models.items()
@@ -76,7 +76,7 @@ def test_the_cell_follows_its_equations():
 
 @pytest.mark.parametrize("kind", ["independent", "random_words"])
 def test_words_left_out_are_not_read(read, kind):
-    """Other words in their places, the same choice: not a bit of the ratings changes; a selected word's does."""
+    """Replacing words that are left out does not change a bit of the ratings. Replacing a selected word does."""
     selected = np.array([[0, 1, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 0, 0], [0] * 7], bool)
     other = np.where(selected | (SOURCE == 0), SOURCE, (SOURCE + 3) % 13 + (SOURCE == 10))
     assert (other != SOURCE).sum() == 7
@@ -88,7 +88,7 @@ def test_words_left_out_are_not_read(read, kind):
 
 
 def test_a_review_is_rated_as_its_selected_words_alone(read):
-    """Skipping is the same as cutting out, and nothing at all is rated as an empty review."""
+    """Skipping words equals cutting them out. A review without selected words is rated like an empty one."""
     selected = np.array([[0, 1, 1, 0, 0, 1, 0], [0] * 7, [0] * 7], bool)
     alone = np.array([[9, 4, 8, 0, 0, 0, 0], [0] * 7, [0] * 7], np.int32)
     skipped = read("independent", SOURCE, None, selected)["ratings"]
@@ -102,7 +102,7 @@ def test_padding_is_never_selected_and_never_counts(read, kind):
         found = read(kind, SOURCE, key)
         for name in ("selected", "log_probability", "weights"):
             assert not np.asarray(found[name])[SOURCE == 0].any()
-    if kind != "random_words":  # which words its draws take depends on how many there are
+    if kind != "random_words":  # its draws depend on the number of words
         long, short = read(kind, np.pad(SOURCE, ((0, 0), (0, 4)))), read(kind, SOURCE)
         np.testing.assert_allclose(long["ratings"], short["ratings"], atol=1e-6)
         assert (long["selected"][:, :7] == short["selected"]).all()
@@ -110,7 +110,7 @@ def test_padding_is_never_selected_and_never_counts(read, kind):
 
 @pytest.mark.parametrize("kind", ["independent", *slow("sequential")])
 def test_samples_have_the_probability_that_is_said(models, kind):
-    """All 16 choices of a review of four words: their probabilities sum to one, and so often they are drawn."""
+    """The probabilities of all 16 choices for a review of four words sum to one and match the sampling frequencies."""
     merge, parameters = models[kind]
     source = jnp.asarray(SOURCE[1:2, :4])
     choices = np.array(list(product((False, True), repeat=4)))
@@ -122,7 +122,7 @@ def test_samples_have_the_probability_that_is_said(models, kind):
     x = parameters["embedding"][source]
     drawn = np.asarray(jax.jit(jax.vmap(model))(jax.random.split(jax.random.key(1), 20_000)))
     found = np.bincount(drawn @ (8, 4, 2, 1), minlength=16) / len(drawn)
-    assert probability.max() < 0.9  # otherwise there is little to see
+    assert probability.max() < 0.9  # otherwise the test would have little power
     bound = 4.5 * np.sqrt(probability * (1 - probability) / len(drawn)) + 1e-4
     assert (np.abs(found - probability) < bound).all()
 
@@ -155,7 +155,7 @@ def test_random_words_are_as_many_as_asked(models):
 
 @pytest.mark.parametrize("kind", GENERATORS)
 def test_a_generator_is_a_plain_pytree(kind):
-    """Nothing in it is an array or a function of its own: two builds, and one under vmap, have one structure."""
+    """No function or array is a static attribute: two instances, and one under vmap, have the same structure."""
     make = lambda key: constructor(kind)(rngs=nnx.Rngs(key))
     first, second = (jax.eval_shape(make, jax.random.key(seed)) for seed in range(2))
     stacked = jax.eval_shape(jax.vmap(make), jax.random.split(jax.random.key(0), 2))

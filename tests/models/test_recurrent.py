@@ -1,7 +1,7 @@
 """Oracles: the papers' equations in float64 NumPy, one unpadded sentence at a time, with the model's own weights.
 
-Then what the protocol promises: steps equal the whole forward, padding and other rows change nothing, all parameters
-take part. Widths are distinct primes.
+Then the properties of the protocol: steps equal the whole forward pass, padding and other rows change nothing, and all
+parameters take part. Widths are distinct primes.
 """
 
 import jax
@@ -70,7 +70,7 @@ def resolved():
 
 
 def built(**section):
-    """(structure, parameters) of such a model; weights are large and biases are not 0, so that nothing hides."""
+    """(structure, parameters) of such a model. Weights are large and biases nonzero, so that errors are visible."""
     constructor = build_model({**SMALL, **section}, max_length=13, vocabulary_size=V)
     structure, shapes, _ = abstract(lambda rngs: constructor(rngs=rngs))
     rng = np.random.default_rng(7)
@@ -78,7 +78,7 @@ def built(**section):
     return structure, {name: jnp.asarray(value(x), x.dtype) for name, x in sorted(shapes.items())}
 
 
-#: Further starts, cells and alignments: their layers' own tests see them too.
+#: Further starts, cells and alignments, which the tests of their layers also cover.
 SLOW = ("encdec", "luong_not_fed", "local_monotonic", "location", "monotonic", "sutskever", "zeros")
 
 
@@ -94,7 +94,7 @@ def batch():
     return {"source": jnp.asarray(SOURCE, jnp.int32), "target": jnp.asarray(TARGET, jnp.int32)}
 
 
-# The papers, sentence by sentence
+# The papers' equations, sentence by sentence
 
 
 def sigmoid(x):
@@ -128,7 +128,7 @@ def gates(x, names):
 
 
 def bahdanau_unit(w, x, s):
-    """z, r, s~ of appendix A.1.1 and A.2.2; the gates stand in the order of the cell's docstring."""
+    """z, r, s~ of appendix A.1.1 and A.2.2, with gates in the order of the cell's docstring."""
     wx, b = gates(x @ w["input_kernel"], ORDER), gates(w["bias"], ORDER)
     u = gates(w["state_kernel"], ORDER)
     z, r = (sigmoid(wx[g] + s @ u[g] + b[g]) for g in ("z", "r"))
@@ -185,7 +185,7 @@ def rnnsearch(p, source, target, attends):
 
 
 def luong(p, source, target, fed):
-    """Luong et al. 2015: two layers; global general attention with input feeding, or local-p without it."""
+    """Luong et al. 2015: two layers, global general attention with input feeding, or local-p without it."""
     zeros = (np.zeros(D), np.zeros(D))
     layers, h = [zeros, zeros], []
     for word in source:
@@ -217,7 +217,7 @@ def luong(p, source, target, fed):
 
 
 def sutskever(p, source, target):
-    """Sutskever et al. 2014: the source from its end, two layers, the decoder starts from all final states."""
+    """Sutskever et al. 2014: the source reversed, two layers, and a decoder that starts from all final states."""
     zeros = (np.zeros(D), np.zeros(D))
     layers, out = [zeros, zeros], []
     words = [("encoder", "source", word) for word in source[::-1]]
@@ -279,7 +279,7 @@ def test_steps_are_the_whole_forward(case):
 
 
 def test_padding_and_neighbours_change_nothing_and_everything_takes_part(case):
-    """A row alone and unpadded is the row in its batch; each parameter has a gradient (a table only at its words)."""
+    """A row alone and unpadded equals the row in its batch. Each parameter has a gradient (tables at used words)."""
     kind, structure, parameters, values, _ = case
 
     def total(p, rows):
@@ -291,7 +291,7 @@ def test_padding_and_neighbours_change_nothing_and_everything_takes_part(case):
     alone, gradients = both(parameters, {"source": source, "target": target})
     np.testing.assert_allclose(alone[0], values[1, : target.shape[1]], atol=2e-5)
     flat = [name for name, g in gradients.items() if g.size and not np.any(np.asarray(g))]
-    assert flat == [], f"{kind}: no gradient"
+    assert flat == [], f"{kind}: parameters without a gradient"
     assert all(np.all(np.isfinite(g)) for g in gradients.values())
 
 

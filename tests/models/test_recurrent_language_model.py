@@ -1,4 +1,4 @@
-"""The recurrent language model: PyTorch's as oracle, steps against the full forward, causality, dropout, refusals."""
+"""The recurrent language model: PyTorch as oracle, steps against the full pass, causality, dropout, refusals."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ CELLS = {"lstm": ("LSTM", 4), "gru": ("GRU", 3), "vanilla": ("RNN", 1)}
 
 
 def built(cell="lstm", vocabulary="untied", dtype="float32"):
-    """(structure, parameters): normal of deviation 0.4, so that a forgotten bias shows."""
+    """(structure, parameters): normal with deviation 0.4, so that a missing bias is noticed."""
     owner = partial(lookup("vocabulary", vocabulary), vocabulary_size=V, width=D, dtype=dtype)
     model = RecurrentLanguageModel(
         vocabulary_size=V, max_length=T, width=D, num_layers=L, dropout_rate=0.3, dtype=dtype,

@@ -1,4 +1,4 @@
-"""Oracle: RNNsearch as one writes it in PyTorch (`benchmarks/_torch_rnnsearch.py`), with our weights and padding."""
+"""Oracle: RNNsearch in idiomatic PyTorch (`benchmarks/_torch_rnnsearch.py`), with our weights and padding."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Shared layers and layouts: what they compute is what a plain stack computes with the same weights written out."""
+"""Shared layers and layouts compute the same as a plain stack with the same weights written out."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ PRE_NORM = {
 
 @pytest.fixture(scope="session")
 def model(small):
-    """model(encoder=..., decoder=...) -> (structure, parameters) of a small Transformer of T5's form."""
+    """model(encoder=..., decoder=...) -> (structure, parameters) of a small Transformer in the form of T5."""
 
     def made(**sections):
         sides = {

@@ -1,4 +1,4 @@
-"""Two stacks of one set of weights: the Transformer whose decoder was given the encoder's, and its gradients' sum."""
+"""Encoder and decoder with shared weights equal a Transformer with two equal stacks; gradients are the sum of both."""
 
 import jax
 import jax.numpy as jnp
@@ -24,13 +24,13 @@ KINDS = {
         "positions": {"kind": "none"},
     },
 }
-#: The decoder's name of a part -> the encoder's; the second norm is the attention to the source's.
+#: The decoder's name of a part -> the encoder's. The second norm is that of the cross-attention.
 SAME = {"self_attention": "self_attention", "feed_forward": "feed_forward", "norm": "norm", "norm_3": "norm_2"}
 
 
 @pytest.fixture(scope="module", params=[pytest.param("post-norm", marks=pytest.mark.slow), "t5"])
 def both(request, small):
-    """(structure and parameters of the shared one, those of two stacks with the same weights, name -> shared name)."""
+    """(structure and parameters of the shared model, those of two stacks with equal weights, name -> shared name)."""
     structure, parameters = small(kind="shared_transformer", dropout_rate=0.0, **KINDS[request.param])
     apart, theirs = small(dropout_rate=0.0, **KINDS[request.param])
     source = {}
@@ -38,7 +38,7 @@ def both(request, small):
         part = name.split(".")[4] if name.startswith("decoder.stack") else ""
         shared = name.replace("decoder.stack", "encoder.stack").replace(f".{part}.", f".{SAME.get(part)}.", 1)
         source[name] = shared if part in SAME else name
-    assert set(source.values()) == parameters.keys(), "of what both have there is one"
+    assert set(source.values()) == parameters.keys(), "parameters of both stacks should be stored once"
     return structure, parameters, apart, {name: parameters[other] for name, other in source.items()}, source
 
 
@@ -54,7 +54,7 @@ def points(both, batch):
 
 
 def facts(structure, batch, parameters):
-    """Likelihoods, their gradients, and what the model writes."""
+    """Likelihoods, their gradients, and the decoded output."""
 
     def loss(p):
         values, _ = structure.merge(p).log_likelihood(batch)

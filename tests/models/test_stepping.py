@@ -1,6 +1,7 @@
-"""Searches over real models: the prices of what they find, and what a step may not move.
+"""Searches over real models: scores of their hypotheses, and arrays that a step may not copy.
 
-Every variant's steps equal its full forward in `test_transformer.py`, where layers are scanned; here also unrolled.
+`test_transformer.py` compares every variant's steps with its full forward pass, with scanned layers. Here they are also
+unrolled.
 """
 
 import re
@@ -19,7 +20,7 @@ KINDS = {
     "linformer": {"self_attention": {"kind": "linformer", "rank": 5}},
     "free_widths": {"head_width": 5, "self_attention": {"kind": "standard", "value_head_width": 7}},
 }
-#: The searches' length: no other axis of the small models is as long, so that shapes name the caches.
+#: The searches' length. No other axis of the small models has this size, so that shapes identify the caches.
 LENGTH = 11
 
 
@@ -31,7 +32,7 @@ def source():
     return {"tokens": jnp.asarray(tokens, jnp.int32)}
 
 
-#: One of each: the others are slow tests.
+#: One of each kind. The others are slow tests.
 QUICK = ("standard-scanned", "t5-unrolled")
 CASES = {f"{kind}-{way}": (kind, way == "unrolled") for way in ("scanned", "unrolled") for kind in KINDS}
 
@@ -41,8 +42,11 @@ CASES = {f"{kind}-{way}": (kind, way == "unrolled") for way in ("scanned", "unro
     [pytest.param(*case, id=name, marks=[pytest.mark.slow] * (name not in QUICK)) for name, case in CASES.items()],
 )
 def test_a_beams_prices_are_those_of_the_full_forward(kind, unroll, small, source):
-    """Three prefixes a row, reordered on the way; what prices them anew takes no step. (A shared vocabulary, or
-    small weights, would make a random model repeat one token.)"""
+    """Three prefixes in each row, reordered by the search.
+
+    They are scored again without stepping. A shared vocabulary or small weights would make a random model repeat one
+    token.
+    """
     structure, parameters = small(**KINDS[kind], vocabulary={"kind": "separate"}, decoder={"unroll": unroll})
     parameters = {name: x if name.endswith("bias") else 3 * x for name, x in parameters.items()}
 
@@ -60,7 +64,7 @@ def test_a_beams_prices_are_those_of_the_full_forward(kind, unroll, small, sourc
 
 
 def loop_bodies(text: str) -> str:
-    """The computations of a compiled program that a while loop's body reaches, as one text."""
+    """The computations that the bodies of a compiled program's while loops reach, as one text."""
     computations = dict(re.findall(r"^(?:ENTRY )?%(\S+) \(.*?\{\n(.*?)^\}", text, re.M | re.S))
     wanted, reached = set(re.findall(r"body=%([\w.-]+)", text)), set()
     while wanted:
@@ -72,7 +76,7 @@ def loop_bodies(text: str) -> str:
 @pytest.mark.slow
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="reads the program of XLA's CPU backend")
 def test_a_step_of_an_unrolled_stack_moves_no_cache(small, source):
-    """One position is written in place: no copy, no transpose as large as a layer's cache [5 3 11 4] or memory's."""
+    """One position is written in place: no copy or transpose is as large as a layer's cache [5 3 11 4] or memory."""
     structure, parameters = small(encoder={"unroll": True}, decoder={"unroll": True})
     run = jax.jit(lambda p: Greedy()(structure.merge(p), source, max_length=LENGTH))
     body = loop_bodies(run.lower(parameters).compile().as_text())
@@ -81,6 +85,6 @@ def test_a_step_of_an_unrolled_stack_moves_no_cache(small, source):
 
 
 def elements(line: str) -> int:
-    """The number of elements of the array that an instruction makes."""
+    """The number of elements of an instruction's result."""
     shape = re.search(r"= \w+\[([\d,]*)\]", line)
     return int(np.prod([int(n) for n in shape[1].split(",") if n])) if shape else 0

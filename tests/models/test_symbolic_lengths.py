@@ -1,4 +1,4 @@
-"""A model's forward pass is exported once with open numbers of rows and tokens, and is right at any."""
+"""A model's forward pass is exported once with symbolic numbers of rows and tokens, and is correct for any."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ QUICK = "encoder_classifier"
 
 @pytest.fixture(autouse=True)
 def unchecked():
-    """The tests' run-time checks of types say that a size is an int."""
+    """The tests' run-time type checks would refuse symbolic sizes, which are not ints."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)

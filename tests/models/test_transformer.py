@@ -1,4 +1,4 @@
-"""What must hold of the Transformer with every attention and every kind of positions."""
+"""Properties of the Transformer with every attention and every kind of positions."""
 
 import jax
 import jax.numpy as jnp
@@ -81,7 +81,7 @@ VARIANTS = {
             "feed_forward": {
                 "kind": kind,
                 "num_experts": 3,
-                "evaluation_capacity_factor": 3.0,  # nothing is dropped: else rows compete for places
+                "evaluation_capacity_factor": 3.0,  # nothing is dropped; otherwise rows compete for places
                 "expert": {"hidden_width": 17, "use_bias": False},
             },
         }
@@ -162,7 +162,7 @@ def batch():
     return batch_of(np.random.default_rng(0))
 
 
-#: What differs from another variant in what its layer's own tests see alone, or has tests of a whole model of its own.
+#: Variants whose only difference is covered by their layer's tests, or that have own tests of a whole model.
 SLOW = (
     "lightweight_convolution", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
     "low_rank_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "universal", "evolved",
@@ -204,7 +204,7 @@ def test_padding_and_batch_size_change_nothing(points, batch):
 
 @pytest.mark.slow
 def test_an_unmasked_decoder_predicts_a_token_by_looking_at_it(small, batch):
-    """The ablation of the mask: log p(y_t) depends on y_t and on what follows; with the mask, on neither."""
+    """The ablation of the mask: log p(y_t) depends on y_t and on later tokens. With the mask it depends on neither."""
 
     def reached(**sections):
         structure, parameters = small(**sections)
@@ -234,7 +234,7 @@ def test_a_one_sided_encoder_does_not_see_what_follows(small, batch):
     "name", ["standard", *(pytest.param(name, marks=pytest.mark.slow) for name in ("t5", "linformer_layerwise"))]
 )
 def test_unrolled_and_rematerialised_stacks_equal_the_scan(name, batch, small):
-    """The same parameters under the same names; equal losses and gradients, dropout on."""
+    """The same parameters with the same names give equal losses and gradients, with dropout."""
     key = jax.random.key(5)
 
     def loss(**sections):
@@ -262,7 +262,7 @@ def test_dropout_needs_a_key_and_differs_by_key(small, batch):
 
 
 def packed(batch):
-    """The rows of `batch` in one packed row each of source and target."""
+    """The rows of `batch` in one packed row for the source and one for the target."""
     out = {}
     for side in ("source", "target"):
         rows = [np.asarray(row)[np.asarray(row) != 0] for row in batch[side]]
@@ -306,7 +306,7 @@ def test_without_positions_the_encoder_is_permutation_equivariant(small):
 
 
 def test_linformer_projection_owners(small):
-    """Section 4.2: how many projection matrices each sharing mode has (2 encoder layers, 2 decoder layers, 3 heads)."""
+    """Section 4.2: projection matrices for each sharing mode (2 encoder layers, 2 decoder layers, 3 heads)."""
     count = lambda mode: {
         n: x.shape for n, x in small(self_attention={"kind": "linformer", "rank": 5, "sharing": mode})[1].items()
         if "projection" in n or "shared" in n

@@ -1,6 +1,6 @@
-"""The Vision Transformer: sums written out in NumPy, what moves with what, every gradient, what is refused.
+"""The Vision Transformer: sums written out in NumPy, permutations of patches, gradients, refused settings.
 
-Logits and attention against Hugging Face's model: tests/weights/test_vit.py.
+tests/weights/test_vit.py compares logits and attention with Hugging Face's model.
 """
 
 import jax
@@ -39,7 +39,7 @@ def model(small):
 
 
 def by_hand(image, parameters, pooling):
-    """Equations 1 to 4 with one loop a patch and a head, in float64; (log p, attention [L B N T T])."""
+    """Equations 1 to 4 with a loop over patches and heads, in float64: (log p, attention [L B N T T])."""
     ours = {name: np.asarray(x, np.float64) for name, x in parameters.items()}
     norm = lambda x, name, l=...: (
         (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6) * ours[f"{name}.scale"][l]
@@ -87,7 +87,7 @@ def test_it_is_equations_1_to_4(model, pooling):
 
 
 def blocks(image):
-    """[B rows P columns P C] -> [B patches P P C], and how to get back."""
+    """[B rows P columns P C] -> [B patches P P C], and its inverse."""
     n = SIDE // PATCH
     apart = np.asarray(image).reshape(B, n, PATCH, n, PATCH, CHANNELS).swapaxes(2, 3)
     return apart.reshape(B, n * n, PATCH, PATCH, CHANNELS)
@@ -146,7 +146,7 @@ def test_gradient_reaches_every_parameter(small, pooling):
 
     found = gradient(parameters)
     unreached = {name for name, x in found.items() if np.abs(x).max() < 1e-6}
-    assert unreached == {"encoder.stack.segments.0.self_attention.key.bias"}  # softmax takes it out
+    assert unreached == {"encoder.stack.segments.0.self_attention.key.bias"}  # softmax ignores it
 
 
 def test_dropout_needs_a_key(small):

@@ -1,11 +1,12 @@
-"""Makes deliberate mistakes in a copy of the repository, one at a time, and says which test notices each.
+"""Makes deliberate mistakes in a copy of the repository, one at a time, and reports which test notices each of them.
 
     python -m tests.mutants run [ID ...] [--tier fast|slow] [--tests PATH ...] [--narrow] [--record]
     python -m tests.mutants list
 
-`run` without an ID takes all mutants. Of each it first runs the test that caught.csv has, then the tests of the same
-part of the package, those that look nearest first, then the rest of the tier (not with --narrow). `--tests` runs only
-these files or tests. `--record` writes what was found to caught.csv. The exit status is 1 if a mutant survived.
+`run` without an ID runs all mutants. For each mutant it first runs the test recorded in caught.csv, then the tests of
+the same part of the package, those that look most relevant first, then the rest of the tier (not with --narrow).
+`--tests` runs only these files or tests. `--record` writes the results to caught.csv. The exit status is 1 if a mutant
+survived.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from .mutants import ROOT, TIERS, Catch, Mutant, caught, exists, mutants, record
 
 _MARKS = {"fast": "not slow", "slow": "slow"}
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/\S+?::.*?)(?: - .*)?$", re.MULTILINE)
-#: Exit statuses of pytest that are an answer: all passed, some failed, none collected. 4 is a test that is not there.
+#: Exit statuses of pytest that give a result: all passed, some failed, none collected. Status 4: the test does not
+#: exist.
 _PASSED, _FAILURES, _NOT_THERE, _NONE = 0, 1, 4, 5
 
 
@@ -34,8 +36,10 @@ class NotRun(Exception):
 
 
 class Copy:
-    """The working tree (tracked files and new ones) in a temporary folder, a clone, with copies of the user's caches
-    made of hard links: what a mutant writes there goes with the folder."""
+    """A clone of the working tree (tracked and new files) in a temporary folder.
+
+    The user's caches are copied as hard links, so that files that a mutant writes there are deleted with the folder.
+    """
 
     def __init__(self, folder: Path):
         self.root, self.cache = folder / "repository", folder / "cache"
@@ -54,7 +58,7 @@ class Copy:
             shutil.copytree(theirs, self.cache / theirs.name, symlinks=True, copy_function=_linked)
 
     def set(self, name: str, text: str) -> None:
-        """Writes a file with a time of its own, so that Python compiles it anew."""
+        """Writes a file with a new time, so that Python compiles it again."""
         path = self.root / name
         then = path.stat().st_mtime + 10
         path.write_text(text, encoding="utf-8")
@@ -75,14 +79,14 @@ class Copy:
 def _linked(source: str, target: str) -> None:
     try:
         os.link(source, target)
-    except FileNotFoundError:  # another process has removed it
+    except FileNotFoundError:  # removed by another process
         pass
-    except OSError:  # another file system
+    except OSError:  # on another file system
         shutil.copy2(source, target)
 
 
 def near(mutant: Mutant) -> list[str]:
-    """The test files of the mutant's part of the package and those that name its module, the likeliest first."""
+    """The test files of the mutant's part of the package and those that name its module, the most likely first."""
     parts = Path(mutant.file).with_suffix("").parts
     module, words = ".".join(parts), set(parts[-1].split("_"))
     scores = {}
@@ -96,13 +100,13 @@ def near(mutant: Mutant) -> list[str]:
 
 
 def every_file() -> list[str]:
-    """All test files but the list's own."""
+    """All test files except those of this folder."""
     found = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
     return [path for path in found if not path.startswith("tests/mutants/")]
 
 
 def searches(mutant: Mutant, known: Catch | None, tests: list[str], narrow: bool) -> Iterator[list[str]]:
-    """What is run in turn until a test notices."""
+    """The test runs to try in turn until a test fails."""
     if tests:
         yield tests
         return
@@ -116,7 +120,7 @@ def searches(mutant: Mutant, known: Catch | None, tests: list[str], narrow: bool
 
 
 def noticed(copy: Copy, mutant: Mutant, tier: str, known: Catch | None, tests: list[str], narrow: bool) -> str:
-    """The test that notices a mutant, "" where none does."""
+    """The test that notices a mutant, or "" if none does."""
     text = (copy.root / mutant.file).read_text(encoding="utf-8")
     wrong = mutant.applied(text)
     for some in filter(None, searches(mutant, known, tests, narrow)):
@@ -135,7 +139,7 @@ def noticed(copy: Copy, mutant: Mutant, tier: str, known: Catch | None, tests: l
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """One line a mutant; the number of those that survived decides the exit status."""
+    """Prints one line for each mutant. The exit status is 1 if one survived."""
     listed, found, survivors = mutants(), caught(), []
     unknown = [id for id in arguments.ids if id not in listed]
     if unknown:
@@ -183,7 +187,7 @@ def main() -> int:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """A few lines for each mutant."""
+    """Prints a few lines for each mutant."""
     found = caught()
     for one in mutants().values():
         by = f"{found[one.id].test} ({found[one.id].tier})" if one.id in found else "not run yet"

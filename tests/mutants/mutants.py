@@ -16,7 +16,7 @@ TIERS = ("fast", "slow")
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """In `file`, `old`, which occurs exactly once, becomes `new`; `wrong` says in a sentence what is then wrong."""
+    """In `file`, `old`, which occurs exactly once, is replaced by `new`. `wrong` describes the resulting error."""
 
     id: str
     file: str
@@ -25,17 +25,19 @@ class Mutant:
     wrong: str
 
     def applied(self, text: str) -> str:
-        """The file's text with the mistake in it. Raises ValueError where `old` does not occur exactly once."""
+        """The file's text with the mistake. Raises ValueError if `old` does not occur exactly once."""
         count = text.count(self.old)
         if count != 1:
-            raise ValueError(f"{self.id}: `old` occurs {count} times in {self.file}, expected once; mend {LIST.name}")
+            raise ValueError(f"{self.id}: `old` occurs {count} times in {self.file}, expected once; fix {LIST.name}")
         return text.replace(self.old, self.new)
 
 
 @dataclasses.dataclass
 class Catch:
-    """The test (``file::name``) that notices a mutant, and its tier; and what they were when the list was made: "none"
-    where no fast test of the mutant's part of the package noticed it, and one was added."""
+    """The test (``file::name``) that notices a mutant, its tier, and both as they were when the list was made.
+
+    They were "none" if no fast test of the mutant's part of the package noticed it. A test was then added.
+    """
 
     id: str
     tier: str
@@ -45,13 +47,13 @@ class Catch:
 
 
 def mutants() -> dict[str, Mutant]:
-    """All of them by id, in the order of the list."""
+    """All mutants by id, in the order of the list."""
     listed = tomllib.loads(LIST.read_text(encoding="utf-8"))["mutant"]
     return {one["id"]: Mutant(**one) for one in listed}
 
 
 def caught() -> dict[str, Catch]:
-    """What is recorded, by the mutants' ids."""
+    """The recorded catches by the mutants' ids."""
     if not CAUGHT.exists():
         return {}
     with open(CAUGHT, encoding="utf-8", newline="") as file:
