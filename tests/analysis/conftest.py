@@ -1,4 +1,4 @@
-"""A hand-made attention with everything awkward in its tokens, and small Transformers."""
+"""A hand-made attention with difficult characters in its tokens, and small Transformers."""
 
 import numpy as np
 import pytest

@@ -15,7 +15,7 @@ W = np.asarray([
     [0.7, 0.1, 0.1, 0.1],  # -> 0
     [0.1, 0.2, 0.6, 0.1],  # -> 2
     [0.2, 0.5, 0.2, 0.1],  # -> 1
-    [0.1, 0.1, 0.2, 0.6],  # -> 3, behind the words
+    [0.1, 0.1, 0.2, 0.6],  # -> 3, after the words
     [0.0, 0.0, 0.0, 0.0],  # nowhere
 ])  # fmt: skip
 GOLD = [(0, 0), (1, 2), (2, 1)]
@@ -49,7 +49,10 @@ def test_one_right_link_of_a_word_is_enough_for_accuracy():
 
 
 def test_reordered_words_by_hand():
-    """0-0 crosses nothing; 1-2 and 2-1 cross; of their target words 1 and 2 one link of two given is right, of two."""
+    """0-0 crosses nothing, while 1-2 and 2-1 cross.
+
+    For their target words 1 and 2, one of two predicted links is right, and one of two gold links is found.
+    """
     assert alignments.reordered(GOLD) == {(1, 2), (2, 1)}
     assert alignments.reordered([(0, 0), (0, 1), (1, 2)]) == set()
     found = [(3, 0), (2, 1), (0, 2)]
@@ -74,7 +77,7 @@ def test_monotone_steps_by_hand():
 
 
 def test_a_corpus_against_its_gold():
-    """The end of the sentence (the last column and row) is no word."""
+    """The end of the sentence (the last column and row) is not a word."""
     perfect = np.zeros((4, 4))
     for source, target in [*GOLD, (3, 3)]:
         perfect[target, source] = 1.0

@@ -1,4 +1,4 @@
-"""The page: the model's numbers to the last bit, nothing that a token could break, and a browser that agrees."""
+"""The page: exact numbers of the model, tokens with any characters, and the same content in a browser."""
 
 import base64
 import hashlib
@@ -56,13 +56,13 @@ def browser_page(awkward, tmp_path, browse):
 
 
 def table(opened):
-    """[(place, token, weight as text)] as the table of numbers shows it."""
+    """[(position, token, weight as text)] as shown in the table of numbers."""
     rows = (row.locator("th, td").all_inner_texts() for row in opened.locator("#numbers tbody tr").all())
     return [(int(place), token, weight) for place, token, weight, _ in rows]
 
 
 def expected(weights, names):
-    """The same from the weights themselves, the greatest first."""
+    """The same from the weights themselves, in descending order."""
     text = lambda w: "0" if w == 0 else "<0.0001" if w < 0.00005 else f"{w:.4f}"
     order = np.argsort(-weights, kind="stable")
     return [(int(i) + 1, names[i], text(float(weights[i]))) for i in order]
@@ -70,12 +70,12 @@ def expected(weights, names):
 
 @pytest.mark.slow
 def test_the_page_in_a_browser(browser_page, awkward):
-    """Selectors, keyboard, pointer; one browser for all, since starting it is what takes long."""
+    """Selectors, keyboard, pointer. One browser serves all checks, since starting it takes long."""
     opened, (cross, own) = browser_page, awkward.maps
     active = lambda: opened.evaluate("document.activeElement.textContent")
     said = lambda: opened.locator("#said").inner_text()
 
-    # What stands there at first: cross-attention, the last layer, the mean of its heads, the first row.
+    # Initially: cross-attention, the last layer, the mean of its heads, the first row.
     assert opened.evaluate("window.broken") is None
     assert opened.locator("#kind option").all_inner_texts() == [one.title for one in awkward.maps]
     assert opened.locator("#rows button").all_inner_texts() == list(cross.queries)
@@ -83,7 +83,7 @@ def test_the_page_in_a_browser(browser_page, awkward):
     mean = cross.weights[1].astype(np.float64).mean(0)
     assert table(opened) == expected(mean[0], cross.keys)
 
-    # A word that is focused with the keyboard shows its row; labels name the selectors.
+    # A word that gets the keyboard focus shows its row. Labels name the selectors.
     opened.get_by_label("Layer").select_option("1")
     opened.get_by_label("Head").select_option("3")
     opened.get_by_label("Head").focus()
@@ -112,7 +112,7 @@ def test_the_page_in_a_browser(browser_page, awkward):
     assert table(opened) == expected(cross.weights[0, 2, 2], cross.keys)
     assert opened.locator("#numbers tr[aria-current=true] th").inner_text() == cross.keys[4]
 
-    # Another kind has its own tokens and weights; what a causal row may not see is 0.
+    # Another kind has its own tokens and weights. The masked entries of a causal row are 0.
     opened.get_by_label("Attention").select_option("decoder self-attention")
     assert opened.locator("#columns button").all_inner_texts() == list(own.keys)
     assert opened.get_by_label("Head").input_value() == "2" and opened.get_by_label("Layer").input_value() == "0"
@@ -122,7 +122,7 @@ def test_the_page_in_a_browser(browser_page, awkward):
 
 @pytest.mark.slow
 def test_squares_are_as_large_as_their_weights(browser_page, awkward):
-    """Meaning by size: the painted share of a cell is its weight by the greatest one, in a row that is not chosen."""
+    """The painted share of a cell is its weight divided by the largest weight, in a row that is not selected."""
     opened, weights = browser_page, awkward.maps[0].weights[1, 0]
     opened.get_by_label("Head").select_option("1")
     share = """([t, s]) => {

@@ -1,5 +1,7 @@
-"""The figure that becomes the PNG: panels hold the weights, axes the tokens; a long sentence stays in bounds. The PNG:
-bounded in size, with a palette that keeps white, black, greys and the lines' colours."""
+"""The figure and the PNG: panels hold the weights, axes the tokens, and a long sentence keeps the picture bounded.
+
+The palette of the PNG keeps white, black, greys and the colours of lines.
+"""
 
 import numpy as np
 import pytest
@@ -40,7 +42,7 @@ def test_a_panel_for_each_layer_and_head_with_tokens_on_its_axes(awkward):
 
 
 def test_the_png_is_written_with_dollars_as_they_are(awkward, tmp_path):
-    """ "$x$" would be mathematics to matplotlib; panels do not overlap each other."""
+    """matplotlib would typeset "$x$" as mathematics. Panels do not overlap."""
     from matplotlib import image
 
     draw(awkward, tmp_path / "a.png")
@@ -68,7 +70,7 @@ def test_a_long_sentence_has_fewer_names_and_a_bounded_picture():
     every = 200 // len(shown)
     assert every > 1 and shown == list(tokens[::every])
     assert any(f"one name for every {every} tokens" in text.get_text() for text in figure.texts)
-    assert panels(figure)[0].get_position().width * width / len(shown) >= 0.11  # inches a name
+    assert panels(figure)[0].get_position().width * width / len(shown) >= 0.11  # inches for each name
 
 
 def test_colours_stay_and_the_size_is_bounded(tmp_path):

@@ -1,4 +1,4 @@
-"""BLEU by source length against sacreBLEU on the same sentences; translating whole sentences in any order."""
+"""BLEU by source length against sacreBLEU on the same sentences, and translation of whole sentences in any order."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -42,7 +42,7 @@ def test_a_sample_is_the_beginning_of_one_permutation():
 
 
 class Copier:
-    """A model that writes its source and then ends: what comes out says which tokens went in."""
+    """A model that writes its source and then ends, so that the output shows the input tokens."""
 
     def encode(self, source):
         return {"tokens": source["tokens"]}
@@ -60,7 +60,7 @@ class Copier:
 
 @pytest.fixture(scope="module")
 def trained():
-    """As much of `Trained` as translating takes; a token is a number between spaces."""
+    """The parts of `Trained` that translation needs. A token is a number between spaces."""
     tokenizer = SimpleNamespace(
         encode=lambda texts: [[*map(int, text.split()), EOS] for text in texts],
         decode=lambda rows: [" ".join(str(i) for i in row if i > EOS) for row in rows],

@@ -1,4 +1,4 @@
-"""The maps against equation 1 in float64 NumPy, against what decoding step by step sees, and their labels."""
+"""The maps against equation 1 in float64 NumPy and against stepwise decoding, and their labels."""
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +50,7 @@ def first_layer(parameters, prefix, tokens, *, is_causal):
 
 
 def test_first_layers_are_equation_1(standard):
-    """Which head, which row, which column: all three would show, the shift by the start of the sentence too."""
+    """Detects swapped heads, rows or columns, and a wrong shift by the start of the sentence."""
     (_, (parameters, _)), maps = standard
     encoder = first_layer(parameters, "encoder.stack.segments.0.self_attention", SOURCE, is_causal=False)
     decoder = first_layer(parameters, "decoder.stack.segments.0.self_attention", [BOS, *TARGET[:-1]], is_causal=True)
@@ -94,7 +94,7 @@ def test_every_kind_layer_and_head_with_its_axes(standard):
 
 
 def test_projected_keys_are_not_called_tokens(small):
-    """Linformer's rank is the source's length here by chance: the keys are no tokens all the same."""
+    """Linformer's rank equals the source's length here by chance, but the keys are not tokens."""
     maps = maps_of(small(self_attention={"kind": "linformer", "rank": len(SOURCE)}))
     for title in ("cross-attention", "encoder self-attention"):
         assert maps[title].keys == tuple(f"projection {number}" for number in range(1, 8))

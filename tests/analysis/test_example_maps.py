@@ -15,7 +15,7 @@ TARGETS = ([5, 28, EOS], [6, 8, 8, 3, EOS])
 
 
 def trained(made):
-    """What stands for a trained run: two examples and a row that fills the batch."""
+    """A stand-in for a trained run: two examples and a padding row."""
     structure, arrays = made
 
     def batches(split, batch_size, examples=None):

@@ -1,4 +1,4 @@
-"""`generate --attention=FILE` from the command line: what it refuses, and what it draws of a run that was trained."""
+"""`generate --attention=FILE` from the command line: refused arguments, and the page of a trained run."""
 
 import importlib.util
 import json
@@ -36,7 +36,7 @@ SMALL = (
 def test_wrong_arguments_are_refused(tmp_path, monkeypatch, name, sentences, message):
     for folder in ("folder.html", "closed"):
         (tmp_path / folder).mkdir()
-    access = os.access  # root may write anywhere
+    access = os.access  # needed since root may write anywhere
     monkeypatch.setattr(os, "access", lambda path, mode: "closed" not in str(path) and access(path, mode))
     with pytest.raises(ConfigError, match=message):
         check(tmp_path / name, sentences)
@@ -83,7 +83,7 @@ def workdir(tmp_path_factory, mock_data):
 
 @pytest.mark.slow
 def test_the_page_of_a_run_holds_its_models_numbers(workdir, tmp_path, capsys):
-    """The translation is the one that `generate` prints; every number is the model's own, each row sums to 1."""
+    """The translation equals that of `generate`. Every number is the model's own, and each row sums to 1."""
     from attention_research.training.evaluation import Trained
 
     assert main(["generate", f"--workdir={workdir}", "--input=bad cafe dig", f"--attention={tmp_path}/a.html"]) == 0
@@ -127,7 +127,7 @@ def test_a_file_gives_line_for_line_what_its_lines_give_alone(workdir, tmp_path,
     outputs = out.split("\n")[:-1]
     trained = Trained(workdir)
     assert outputs == [text for line in lines for text in generate(trained, [line], lambda remark: None)]
-    assert outputs[1] == outputs[4] == ""  # an untrained model may write nothing of the others, too
+    assert outputs[1] == outputs[4] == ""  # an untrained model may give empty lines for the others too
     assert "blank, and left blank: lines 2, 5\n" in err and "(max_length): line 3 (" in err
     assert main(["generate", f"--workdir={workdir}", f"--input={path}s"]) == 2
     assert capsys.readouterr().err.endswith(

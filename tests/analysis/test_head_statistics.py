@@ -1,4 +1,4 @@
-"""Head statistics, rollout and spectra against loops, SciPy and matrices whose answer is known."""
+"""Head statistics, rollout and spectra against loops, SciPy and matrices with known results."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A picture's attention: the numbers of the model, the page in a browser, the strip, and what is refused."""
+"""A picture's attention: the model's numbers, the page in a browser, the strip of pictures, and refused models."""
 
 import base64
 import io
@@ -24,7 +24,7 @@ WORDS = ("a", "</script>", '"red"', "<b>", "dog")
 
 @pytest.fixture(scope="module")
 def made():
-    """Five awkward words over 2 x 3 places, two maps, a picture of 4 x 6 pixels."""
+    """Five difficult words over 2 x 3 places, two maps, and a picture of 4 x 6 pixels."""
     rng = np.random.default_rng(0)
     maps = tuple((title, rng.dirichlet(np.ones(6), 5).reshape(5, 2, 3)) for title in ("attention", "layer 1 <i>"))
     return PictureAttention(rng.integers(0, 256, (4, 6, 3)).astype(np.uint8), WORDS, maps, {"run": "a & b"})
@@ -47,7 +47,7 @@ def test_the_page_has_the_picture_and_the_numbers(made):
 
 @pytest.mark.slow
 def test_the_page_in_a_browser(made, tmp_path, browse):
-    """Keyboard, pointer, selector; a weight is told by a number and by the size of a square."""
+    """Keyboard, pointer, selector. A weight is shown by a number and by the size of a square."""
     (tmp_path / "seen.html").write_text(page(made), encoding="utf-8")
     opened = browse(tmp_path / "seen.html")
     weights = made.maps[0][1]
@@ -109,7 +109,7 @@ class Tokenizer:
 
 
 class Trained:
-    """As `training.evaluation.Trained`, of a model as drawn that has written four words."""
+    """Like `training.evaluation.Trained`, for a random model that has written four words."""
 
     step = 7
 

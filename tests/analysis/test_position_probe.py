@@ -1,4 +1,4 @@
-"""The position probe on states that hold their position, that hold none, and that scikit-learn reads as well."""
+"""The position probe on states with positions and without, and against scikit-learn."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ T, D = 11, 8
 
 @pytest.fixture(scope="module")
 def states():
-    """Three layers: positions as directions, as a direction under noise, and noise alone; [3 N T D] twice."""
+    """Three layers: positions as directions, directions with noise, and noise alone; [3 N T D] twice."""
     rng = np.random.default_rng(0)
     codes = rng.standard_normal((T, D))
     line = np.zeros((T, D))

@@ -1,4 +1,4 @@
-"""Every mechanism of the kernels, by family: walked by the tests, a benchmark and docs/catalogue.md."""
+"""Every mechanism of the kernels, by family. Used by the tests, a benchmark and docs/catalogue.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 
 from tests.catalogue.mechanism import SIZES, Mechanism
 
-#: family -> what it is called; the module of that name here has its MECHANISMS.
+#: family -> its title. The module with the family's name in this package has its MECHANISMS.
 FAMILIES = {
     "exact": "Exact dot-product attention",
     "scores": "Alignment scores",
@@ -21,7 +21,7 @@ FAMILIES = {
 
 
 def mechanisms(family: str | None = None) -> tuple[Mechanism, ...]:
-    """The mechanisms of a family, or all."""
+    """The mechanisms of a family, or of all families."""
     if family is None:
         return tuple(one for name in FAMILIES for one in mechanisms(name))
     return importlib.import_module(f"tests.catalogue.{family}").MECHANISMS

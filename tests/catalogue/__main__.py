@@ -1,7 +1,7 @@
-"""Prints docs/catalogue.md: a table a family of mechanisms, then the rows of Narang et al. 2021, Table 1.
+"""Prints docs/catalogue.md: a table for each family of mechanisms, then the rows of Narang et al. 2021, Table 1.
 
-The exponents are those of the newest benchmarks/results/scaling-*.json. What the rows of Narang et al. are stands in
-`experiments/narang2021/variants.csv`; what they count, as `inspect` said it, in `counts.csv` beside it.
+The exponents are those of the newest benchmarks/results/scaling-*.json. `experiments/narang2021/variants.csv` describes
+the rows of Narang et al., and `counts.csv` has their counts by `inspect`.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ ROWS_COLUMNS = ("row", "parameters", "paper", "equation", "oracle")
 
 
 def text(of: str) -> str:
-    """Prose: nothing in it is markup."""
+    """Prose, with all markup escaped."""
     return of.replace("|", "\\|").replace("*", "\\*").replace("_", "\\_").replace("<", "&lt;")
 
 
 def code(of: str) -> str:
-    """A formula, as it is typed."""
+    """A formula, as inline code."""
     return "`" + of.replace("|", "\\|") + "`"
 
 
@@ -84,7 +84,7 @@ def row(mechanism: Mechanism, exponents: Mapping[str, Mapping[str, float]]) -> s
 
 
 def tables(scaling: Mapping[str, Any] | None = None) -> str:
-    """The families' tables; `scaling` is the document of `benchmarks/scaling.py`."""
+    """The families' tables. `scaling` is the document of `benchmarks/scaling.py`."""
     exponents = scaling["exponents"] if scaling else {}
     measured = "not measured yet"
     if scaling:

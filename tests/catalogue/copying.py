@@ -35,7 +35,7 @@ def _log_probabilities(random, shape):
 
 
 def _ids(high):
-    """Tokens 0..high-1, each several times, and some that are none."""
+    """Tokens 0..high-1, each several times, and some invalid ones."""
     return lambda random, shape: random.integers(-1, high + 1, shape)
 
 
@@ -46,7 +46,7 @@ def _some_or_none(random, shape):
 
 
 def _coverage(query, coverage, mask, **shared):
-    """`coverage_attention` called with one query at a time, as a decoder does."""
+    """`coverage_attention` called with one query at a time, as in a decoder."""
     weights, before = [], []
     for t in range(query.shape[1]):
         now, covered = coverage_attention(query[:, t : t + 1], coverage=coverage, mask=mask, **shared)

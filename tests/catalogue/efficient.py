@@ -1,4 +1,4 @@
-"""Attention cheaper than quadratic: by patterns and projections here, by features, hashing and sorting beside it."""
+"""Sub-quadratic attention by patterns and projections. `efficient_features` has features, hashing and sorting."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SIZES = {"N": 6, "K": 3, "Hv": 7}
 
 
 def _of_form(function, **axes):
-    """The function for one form of arguments that may have several: [R S] or [K R S]."""
+    """The function restricted to one form of arguments that may have several: [R S] or [K R S]."""
 
     @functools.wraps(function)
     def call(**arguments):
@@ -52,13 +52,15 @@ def _key_value(*, projection, **arguments):
 
 @functools.wraps(linformer_attention)
 def _layerwise(*, query, **arguments):
-    """One array projects keys and values in all layers, of which there are two here: the second asks with the first's
-    output."""
+    """One array projects keys and values in all layers.
+
+    There are two layers here: the second layer's queries are the output of the first.
+    """
     return _key_value(query=_key_value(query=query, **arguments), **arguments)
 
 
 _ONE, _EACH = "R S", "K R S"
-#: Entries of variance 1 / R, as the paper draws them.
+#: Entries with variance 1 / R, as in the paper.
 _SMALL = lambda random, shape: random.standard_normal(shape) / np.sqrt(shape[-2])
 _LINFORMER = partial(
     Mechanism,
@@ -101,7 +103,7 @@ _OF_LINFORMER = (
 
 
 def _over_positions(step, cache, *arrays):
-    """The outputs of step(cache, *arrays at a position), position after position."""
+    """The outputs of step(cache, *arrays at a position), one position after the other."""
     by_position = tuple(jnp.moveaxis(x, 1, 0) for x in arrays)
     return jnp.moveaxis(lax.scan(lambda cache, now: step(cache, *now), cache, by_position)[1], 0, 1)
 
@@ -144,7 +146,7 @@ _OF_PATTERNS = (
         "sliding_window",
         without="global_query global_key global_value",
         settings={"window": 2, "block_size": 3},
-        permutable=("B", "G"),  # below not G: of two global slots with one number, the first gives the query
+        permutable=("B", "G"),  # not G below: if two global slots have the same position, the first gives the query
     ),
     _WINDOW(
         "sliding_window_own_global_projections",

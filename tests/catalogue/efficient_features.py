@@ -1,6 +1,6 @@
-"""Attention cheaper than quadratic by features of queries and keys, by hashing them, by sorting blocks of them.
+"""Sub-quadratic attention by features of queries and keys, by hashing them, or by sorting blocks of them.
 
-Reversible layers, which the Reformer needs for its memory, stand here too.
+Reversible layers, which the Reformer needs for its memory, are also here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LSH = partial(
     blockwise=True,
     oracle="reformer::lsh_attention_is_the_equation_over_the_same_pattern",
 )
-#: No axis grows by itself: with the length grow the blocks, and the scores with their square.
+#: No axis grows alone: with the length, the number of blocks grows, and so do the scores, quadratically.
 _SINKHORN = partial(
     Mechanism,
     sinkhorn_attention,
@@ -86,7 +86,7 @@ def _one_layer(weight, x):
 
 @functools.wraps(reversible_layers)
 def _reversible_layers(*, x1, x2, f_weights, g_weights):
-    """Attention and one layer, a matrix each."""
+    """Attention and one layer, with one matrix each."""
     check_shapes(x1=(x1, "B T D"), x2=(x2, "B T D"), f_weights=(f_weights, "L D D"), g_weights=(g_weights, "L D D"))
     return reversible_layers(x1, x2, (f_weights, g_weights), f=_causal_attention, g=_one_layer)
 
@@ -117,7 +117,7 @@ MECHANISMS = (
         permutable=("B",),
         breaks=("grows",),
         causal="T",
-        no_bfloat16="layers are subtracted out again for the gradient: what rounding left differs",
+        no_bfloat16="the gradient recomputes inputs by subtraction, with other rounding errors",
         oracle="reversible::reversible_layers_and_their_gradients_are_those_of_the_loop",
     ),
 )

@@ -28,10 +28,10 @@ _EXACT: dict[str, Any] = dict(
 def on_a_ring(
     devices: int, query: Array, key: Array, value: Array, mask: Array | None = None, **settings: Any
 ) -> Array:
-    """`ring_attention` of whole arrays: the sequence in equal shares, `vmap` in the place of devices.
+    """`ring_attention` of whole arrays: the sequence is split into equal shares, and `vmap` replaces the devices.
 
-    A gradient goes through each share inside the ring, as under `shard_map`: JAX would otherwise run the kernel's own
-    gradient where the ring's name is unknown.
+    The gradient of each share is taken inside the ring, as under `shard_map`. Otherwise JAX would run the kernel's own
+    gradient outside, where the ring's axis name is unknown.
     """
     axes = {"query": "B T N H", "key": "B S K H", "value": "B S K Hv", "mask": "B S"}
     check_shapes(**{name: (x, of) for (name, of), x in zip(axes.items(), (query, key, value, mask), strict=True)})

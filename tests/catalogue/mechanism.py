@@ -1,8 +1,8 @@
-"""What the catalogue knows of a mechanism: its arrays, axis by axis, and the laws that it obeys.
+"""The description of a mechanism in the catalogue: its arrays, axis by axis, and the laws that it satisfies.
 
-One description serves the tests (each law that is claimed here is tested), a benchmark (the same arrays at any length)
-and docs/catalogue.md. Arrays and axes are those of the kernel's signature; paper and equation stand in the first
-paragraph of its module. What is said here is the rest.
+One description serves the tests (each claimed law is tested), a benchmark (the same arrays at any length) and
+docs/catalogue.md. Arrays and axes are those of the kernel's signature. Paper and equation are in the first paragraph of
+the kernel's module. The description adds the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.typing import ArrayLike
 
-#: Sizes of the axes that the whole codebase names alike: distinct primes, so that a swapped axis fails.
+#: Sizes of the axes with fixed names in the whole codebase: distinct primes, so that a swapped axis fails.
 SIZES = MappingProxyType(
     {"B": 2, "T": 11, "S": 13, "N": 3, "H": 5, "D": 17, "V": 23, "Dq": 7, "Dk": 19, "Dv": 29, "R": 31, "1": 1}
 )
@@ -29,7 +29,7 @@ FIRST = re.compile(
 )
 
 
-#: An array in an annotation, as it is written or as beartype has resolved it.
+#: An array in an annotation, as written or as resolved by beartype.
 ARRAY = re.compile(r"(Float|Bool|Int|Key)\[[\w.]*Array, '([^']*)'\]|(PRNGKeyArray)")
 KINDS = {"Float": "", "Bool": "bool ", "Int": "int "}
 #: The axes that grow with the length of a sequence or the height of an image.
@@ -39,7 +39,7 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], ArrayLike]
 
 
 def axes_of(annotation: object) -> list[str]:
-    """The arrays in an annotation: "B T D" for floats, "bool B S", "int B", "key"; a mask is one for all queries.
+    """The arrays in an annotation: "B T D" for floats, "bool B S", "int B", "key". A mask is shared by all queries.
 
     >>> axes_of("tuple[Float[Array, '#B T D'], Bool[Array, '#B #N #T #S'] | None]")
     ['B T D', 'bool B 1 1 S']
@@ -53,7 +53,7 @@ def axes_of(annotation: object) -> list[str]:
 
 
 def letters(axes: str) -> list[str]:
-    """The axes without the type."""
+    """The axes without the dtype."""
     return [word for word in axes.split() if word not in ("bool", "int", "key")]
 
 
@@ -62,30 +62,31 @@ class Mechanism:
     """A kernel with example arrays and its laws.
 
     Attributes:
-        function: the kernel; called with `inputs` and `settings` as keyword arguments.
+        function: the kernel, called with `inputs` and `settings` as keyword arguments.
         name: a slug, unique in the catalogue; by default the function's name.
-        inputs: argument -> axes, where it is not as the signature has it first (`axes_of`). "B T D" is float (standard
-            normal), "" a float scalar, "bool B S" a mask (True = real or visible), "int B" whole numbers (`draw` says
-            which), "key" a random key. Once made, a mechanism has all its arrays here.
-        first: the arguments whose values are drawn first, separated by blanks; the others in the signature's order.
-        without: arrays of the signature that are not given, separated by blanks.
-        itself: the axis S is T: a sequence attends to itself.
+        inputs: argument -> axes, if they differ from the first form in the signature (`axes_of`). "B T D" is float
+            (standard normal), "" a float scalar, "bool B S" a mask (True = real or visible), "int B" integers (`draw`
+            defines which), "key" a random key. After construction it holds all arrays of the mechanism.
+        first: the arguments whose values are drawn first, separated by blanks; then the others in signature order.
+        without: arrays of the signature that are not passed, separated by blanks.
+        itself: the axis S equals T: a sequence attends to itself.
         outputs: the axes of each output array, in order; by default those of the signature.
-        oracle: "file::test": tests/kernels/test_file.py compares, in test_test, with an implementation sharing no code.
+        oracle: "file::test": test_test in tests/kernels/test_file.py compares with an independent implementation.
         settings: static keyword arguments.
-        sizes: sizes of axes beyond `SIZES`, or instead of them.
-        draw: argument -> how its values are drawn, where not as above.
-        permutable: axes along which permuting all inputs permutes the outputs that have the axis and leaves the rest.
+        sizes: sizes of axes that are not in `SIZES`, or that differ from it.
+        draw: argument -> how its values are drawn, if not as above.
+        permutable: axes along which permuting all inputs permutes the outputs that have the axis and keeps the others.
         causal: the axis along which an output has exactly zero gradient from later inputs.
-        empty: where all False in `mask` leaves the outputs there without anything to attend to: zero, zero gradient.
-        breaks: what the arrays promise and the mechanism does not keep. "padding": inputs where `mask` is False never
-            change an output at a real position. "empty": as above. "grows": the axes of `GROWING` may have any size.
-        cached: from (inputs by name, with settings applied) to the outputs, one position at a time.
+        empty: the axes where an all-False `mask` leaves nothing to attend to: output and gradient are zero.
+        breaks: laws that the arrays suggest and the mechanism does not satisfy. "padding": inputs where `mask` is False
+            never change an output at a real position. "empty": as above. "grows": the axes of `GROWING` may have any
+            size.
+        cached: a function from (inputs by name, with settings applied) to the outputs, one position at a time.
         blockwise: memory for the scores is linear in the number of keys.
         flat: argument -> why its gradient is exactly zero.
-        no_bfloat16: why the bfloat16 rule does not apply (a choice among scores may flip).
+        no_bfloat16: why the bfloat16 rule does not apply (for example, a choice among scores may flip).
         no_finite_differences: why finite differences do not apply.
-        loose: (argument, axis) whose size may differ from the axis of that name elsewhere.
+        loose: (argument, axis) whose size may differ from the same axis elsewhere.
         refuses_empty: axes that need at least one element by definition; an empty one raises ValueError naming it.
     """
 
@@ -136,11 +137,11 @@ class Mechanism:
         return "mask" in self.inputs and law not in self.breaks
 
     def size(self, axis: str, larger: Mapping[str, int] = NOTHING) -> int:
-        """The size of an axis, `larger` first."""
+        """The size of an axis. `larger` has precedence."""
         return {**SIZES, **self.sizes, **larger}[axis]
 
     def axes(self, argument: str) -> list[str]:
-        """The axis letters of an argument, its type left out; none for a key."""
+        """The axis letters of an argument without its dtype. A key has none."""
         return letters(self.inputs[argument])
 
     def kind(self, argument: str) -> str:
@@ -153,7 +154,7 @@ class Mechanism:
         return [name for name in self.inputs if self.kind(name) == "float"]
 
     def arrays(self, larger: Mapping[str, int] = NOTHING, seed: int = 0) -> dict[str, Any]:
-        """Example inputs, float32 arrays of NumPy but for keys; `larger` gives some axes other sizes."""
+        """Example inputs: float32 NumPy arrays, except for keys. `larger` gives some axes other sizes."""
         random = np.random.default_rng(seed)
         made: dict[str, Any] = {}
         for name in self.inputs:
@@ -171,7 +172,7 @@ class Mechanism:
             elif kind == "float":
                 made[name] = np.asarray(random.standard_normal(shape), np.float32)
             else:
-                raise ValueError(f"{self.name}: draw: nothing says how the whole numbers {name} are drawn")
+                raise ValueError(f"{self.name}: draw: no entry defines how the integers {name} are drawn")
         return made
 
     def call(self, inputs: Mapping[str, Array]) -> tuple[Array, ...]:
@@ -193,7 +194,7 @@ class Mechanism:
     def citation(self) -> dict[str, Any]:
         """{"title", "paper", "where", "equation"} from the first paragraph of the kernel's module.
 
-        Raises ValueError where it is not "Title, Authors Year (arXiv ...), section or equation: formula."
+        Raises ValueError if it is not "Title, Authors Year (arXiv ...), section or equation: formula."
         """
         text = inspect.getdoc(inspect.getmodule(inspect.unwrap(self.function))) or ""
         paragraph = " ".join(text.split("\n\n")[0].split()).removesuffix(".")

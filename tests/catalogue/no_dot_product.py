@@ -27,7 +27,7 @@ from tests.catalogue.mechanism import Mechanism
 
 
 def _one_row_at_a_time(function: Callable[..., Array], rows: tuple[str, ...]) -> Callable[..., Array]:
-    """Decoding: at each step the axis T of `rows` is cut to one position; the other arrays are caches being filled."""
+    """Decoding: each step cuts the axis T of `rows` to one position. The other arrays are caches that are filled."""
 
     def cached(*, is_causal: bool, **inputs: Array) -> Array:
         assert is_causal
@@ -152,7 +152,7 @@ _CONVOLUTIONS = (
         "lightweight_convolution_unshared",
         {"kernel": "D W"},
         permutable=("D",),
-        loose=(("x", "D"),),  # twice the channels would share the kernels
+        loose=(("x", "D"),),  # twice as many channels would share the kernels
     ),
     _LIGHT(
         "lightweight_convolution_causal",

@@ -1,4 +1,4 @@
-"""Positions: encodings, rotations and biases, and the ways in which they enter attention."""
+"""Positions: encodings, rotations and biases, and the ways to use them in attention."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.catalogue.mechanism import Mechanism
 
 
 def _each(function: Callable[..., Array], *along: str, axis: int = 1) -> Callable[..., Array]:
-    """`function` for one position at a time, the inputs named in `along` being cut there (positions [T] at their 0)."""
+    """`function` for one position at a time. The inputs in `along` are cut to it (positions [T] along their axis 0)."""
 
     def one_by_one(**inputs: Array) -> Array:
         length = inputs[along[0]].shape[axis]
@@ -50,7 +50,7 @@ def _each(function: Callable[..., Array], *along: str, axis: int = 1) -> Callabl
 
 
 def _offset(function: Callable[..., Array], start: Callable[..., int | Array]) -> Callable[..., Array]:
-    """`function` for one query at a time, whose position is query_offset: start(inputs) + i."""
+    """`function` for one query at a time, with its position as query_offset: start(inputs) + i."""
 
     def one_by_one(query: Array, **inputs: Array) -> Array:
         first = start(query, **inputs)
@@ -76,7 +76,7 @@ def _positions(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarra
 
 
 def _trees(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Random trees over shuffled words: the n-th word hangs below an earlier one, the first below nothing."""
+    """Random trees over shuffled words: the head of each word is an earlier one, and the first word is the root."""
     heads = np.full(shape, -1)
     for tree in heads.reshape(-1, shape[-1]):
         order = random.permutation(shape[-1])
@@ -245,7 +245,7 @@ MECHANISMS = (
         "transformer_xl",
         {"relative_key": "P N H"},
         without="query_offset",
-        refuses_empty=("S",),  # the queries are the last of the keys
+        refuses_empty=("S",),  # the queries are the last positions of the keys
         cached=_offset(transformer_xl_attention, lambda query, key, **inputs: key.shape[1] - query.shape[1]),
     ),
     _XL(

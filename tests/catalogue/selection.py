@@ -42,12 +42,12 @@ def _probabilities(random: np.random.Generator, shape: tuple[int, ...]) -> np.nd
 
 
 def _distribution(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Rows that sum to less than 1, as after an output that may have chosen nothing."""
+    """Rows that sum to less than 1, as after an output that may not have chosen a position."""
     return 0.9 * random.dirichlet(np.ones(shape[-1]), shape[:-1])
 
 
 def _positions(length: int):
-    """Real positions, some of them beyond the ends."""
+    """Real-valued positions, some of them outside the sequence."""
     return lambda random, shape: random.uniform(-1, length + 1, shape)
 
 
@@ -56,7 +56,7 @@ def _one_hot(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _few_choices(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Probabilities of which few are above a half, so that the choice is sometimes near and sometimes far."""
+    """Probabilities with few above a half, so that the chosen position is sometimes near and sometimes far."""
     p = 0.45 * random.random(shape)
     p[0, [0, 6]] = p[1, -2] = 0.8
     return p
@@ -67,7 +67,7 @@ def _two_missing(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndar
 
 
 def _one_by_one(p_choose, previous, mask, mode):
-    """The recurrence of equation 13, position after position."""
+    """The recurrence of equation 13, position by position."""
 
     def step(carried, given):
         p, start = given
@@ -79,7 +79,7 @@ def _one_by_one(p_choose, previous, mask, mode):
 
 
 def _online(p_choose, previous, mask, mode):
-    """What the online decoder chooses, which reads no further than it must."""
+    """The choice of the online decoder, which reads only as far as necessary."""
     S = p_choose.shape[1]
 
     def one(p, start, real):
@@ -109,7 +109,7 @@ MECHANISMS = (
         settings={"key": None},
         permutable=("T", "S"),
         flat={"scores": "the argmax is constant almost everywhere, and nothing was sampled"},
-        no_finite_differences="the log-probability is a value to look at, its gradient is stopped",
+        no_finite_differences="the gradient of the log-probability is stopped",
     ),
     _HARD(
         semi_sampled_attention,
@@ -122,19 +122,19 @@ MECHANISMS = (
         permutable=("T",),
         breaks=("grows",),
         flat={"cost": "a constant of the estimator", "baseline": "a constant of the estimator"},
-        no_finite_differences="cost and baseline are in the value and not in the gradient",
+        no_finite_differences="cost and baseline affect the value but not the gradient",
         oracle="reinforce::the_estimate_is_unbiased",
     ),
     Mechanism(attention_entropy, permutable=("T", "S"), oracle="reinforce::entropy_is_that_of_scipy"),
     _GUMBEL("gumbel_softmax", settings={"straight_through": False}),
     _GUMBEL(
         "gumbel_straight_through",
-        no_finite_differences="the gradient is another function's, on purpose",
+        no_finite_differences="the gradient is deliberately that of another function",
     ),
     _LOCAL(
         "local_m",
         settings={"half_width": 3, "gaussian": False},
-        flat={"centers": "they only say which keys are in the window"},
+        flat={"centers": "they only determine which keys are in the window"},
     ),
     _LOCAL("local_p", settings={"half_width": 3, "gaussian": True}),
     Mechanism(
@@ -151,7 +151,7 @@ MECHANISMS = (
         draw={"centers": _positions(13)},
         permutable=("T",),
         breaks=("padding", "empty"),
-        flat={"centers": "they only say which positions are in the window"},
+        flat={"centers": "they only determine which positions are in the window"},
         blockwise=True,
         oracle="local_attention::windows_give_the_weights_and_contexts_of_the_whole_sequence",
     ),

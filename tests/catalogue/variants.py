@@ -1,4 +1,4 @@
-"""Dot-product attention changed in one place: scale, norm, saturation, normaliser, heads, cache."""
+"""Dot-product attention with one change: scale, norm, saturation, normaliser, heads, cache."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _SET = partial(Mechanism, without="bias", sizes=_SIZES, permutable=("T", "S"), b
 _SEQUENCE = partial(
     Mechanism, without="bias", itself=True, sizes=_SIZES, causal="T", loose=(("query", "T"),), blockwise=True
 )
-#: Of two blocks or more at the lengths of the tests.
+#: Two or more blocks at the lengths of the tests.
 _BLOCKS = {"block_size": 4}
 _SCALED = "variants::another_scale_or_norm_is_the_equation"
 _NORMALISED = "variants::another_normaliser_is_the_equation"

@@ -20,7 +20,7 @@ def data_home(tmp_path, monkeypatch):
 
 
 def made_up_text() -> dict[str, list[dict[str, bytes]]]:
-    """split -> pairs of 1 to 30 words; a letter of each split stands in no other."""
+    """split -> pairs of 1 to 30 words. Each split has a letter that no other split has."""
     chance = random.Random(7)
     own = {"train": "t", "validation": "v", "test": "ж"}
     word = {
@@ -42,7 +42,7 @@ def made_up_text() -> dict[str, list[dict[str, bytes]]]:
 
 @pytest.fixture
 def made_up(data_home):
-    """The made-up text, standing in for wmt14_translate/fr-en as TFDS's own mock does."""
+    """The made-up text in place of wmt14_translate/fr-en, as TFDS's own mock provides it."""
     import tensorflow_datasets as tfds
 
     text = made_up_text()
@@ -55,7 +55,7 @@ def made_up(data_home):
 
 
 def _pair_data(name="wmt14_translate/fr-en", max_length=61, pieces=97, packed=False, **settings) -> PairData:
-    """`PairData` as the config would build it."""
+    """`PairData` as built from a config."""
     batching = Packed if packed else partial(Buckets, boundaries=(11, 23, 37))
     return PairData(
         **{"name": name, "source_language": "fr", "target_language": "en"} | settings,

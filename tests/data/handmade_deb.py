@@ -1,4 +1,4 @@
-"""A .deb written by hand, after deb(5) and ar(5)."""
+"""A hand-written .deb, following deb(5) and ar(5)."""
 
 import hashlib
 import io
@@ -8,7 +8,7 @@ from attention_research.data.debian_package import DebianPackage
 
 
 def deb(members: dict[str, bytes], packing: str = "xz") -> bytes:
-    """An archive of these files (path -> content), with a folder and a link beside each first one."""
+    """An archive of these files (path -> content), with a folder and a link for the first one."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode=f"w:{packing}") as tar:
         folder = tarfile.TarInfo("./usr")
@@ -31,7 +31,7 @@ def deb(members: dict[str, bytes], packing: str = "xz") -> bytes:
 
 
 def downloaded(members: dict[str, bytes], packing: str = "xz") -> DebianPackage:
-    """The package of such an archive, which lies where `fetch` would have put it."""
+    """The package with this archive, placed as if `fetch` had downloaded it."""
     content = deb(members, packing)
     package = DebianPackage("handmade", "1.0-2", hashlib.sha256(content).hexdigest(), len(content))
     package.path.write_bytes(content)

@@ -1,4 +1,7 @@
-"""A hundred squares in place of MNIST's digits, whose grey says digit and split: pictures made of them can be read."""
+"""A hundred squares in place of MNIST's digits.
+
+Their grey encodes digit and split, so that pictures can be read back.
+"""
 
 import gzip
 import hashlib
@@ -18,7 +21,7 @@ def grey(digit: int, split: str) -> int:
 
 
 def lay(tmp_path, monkeypatch) -> None:
-    """Ten squares of each digit, of 20 x 20 pixels somewhere in 28 x 28, as the package that `pixels` reads."""
+    """Ten squares of 20 x 20 pixels for each digit, anywhere in 28 x 28, as the package that `pixels` reads."""
     rng, images = np.random.default_rng(3), np.zeros((100, 28, 28), int)
     for number, image in enumerate(images):
         top, left = rng.integers(0, 9, 2)

@@ -1,4 +1,4 @@
-"""A small set in the form of TFDS's coco_captions, as TFDS writes it: pictures of one colour each, with texts."""
+"""A small set in the form of TFDS's coco_captions, written by TFDS: pictures of one colour each, with texts."""
 
 import io
 import random
@@ -12,12 +12,12 @@ WORDS = "red dog runs over the green hill While Two Cats sleep near a door".spli
 
 
 def colour(split: str, number: int) -> tuple[int, int, int]:
-    """That of one picture, as no other has it."""
+    """A colour that no other picture has."""
     return 40 + 70 * list(SIZES).index(split), 4 * number, 255 - 3 * number
 
 
 def png(split: str, number: int) -> io.BytesIO:
-    """The picture, of a side of its own."""
+    """The picture, with its own side length."""
     file = io.BytesIO()
     Image.new("RGB", (20 + number % 9,) * 2, colour(split, number)).save(file, format="PNG")
     file.seek(0)
@@ -25,7 +25,7 @@ def png(split: str, number: int) -> io.BytesIO:
 
 
 def texts() -> dict[str, list[dict]]:
-    """split -> of each picture its captions, none to five, and its questions with their answers."""
+    """split -> for each picture its captions (none to five), and its questions with their answers."""
     chance, made = random.Random(8), {}
     for split, size in SIZES.items():
         captions = [[sentence(chance) for _ in range(chance.randint(1, 5))] for _ in range(size)]
@@ -46,7 +46,7 @@ def sentence(chance: random.Random) -> str:
 
 
 def write(folder) -> dict[str, list[dict]]:
-    """The set into a folder of TFDS; its texts."""
+    """Writes the set into a TFDS folder and returns its texts."""
     import tensorflow_datasets as tfds
 
     made = texts()
@@ -69,6 +69,6 @@ def write(folder) -> dict[str, list[dict]]:
             for number, one in enumerate(made[split]):
                 yield number, {"image": png(split, number), **one}
 
-    sources._tfds()  # which it leaves without progress bars and without looking for descriptions
+    sources._tfds()  # this turns off progress bars and the search for descriptions
     CocoCaptions(data_dir=str(folder), file_format="array_record").download_and_prepare()
     return made

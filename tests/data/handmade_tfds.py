@@ -1,4 +1,4 @@
-"""Sets as TFDS prepares them, array_record files beside a description, by a builder that is gone when they are read."""
+"""Sets in TFDS's form: array_record files with a description, whose builder no longer exists when they are read."""
 
 import contextlib
 import io
@@ -7,7 +7,7 @@ import tensorflow_datasets as tfds
 
 
 def prepared(home, name, features, splits, version="1.0.0", config=None):
-    """Write a set of these splits (name -> examples) below a data folder."""
+    """Writes a set of these splits (name -> examples) below a data folder."""
     with tfds.core.registered.skip_registration():
 
         class Handmade(tfds.core.GeneratorBasedBuilder):

@@ -1,4 +1,4 @@
-"""What is on a collage of handmade digits, read from its pixels alone."""
+"""Reads the content of a collage of handmade digits from its pixels alone."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class Seen(NamedTuple):
 
 
 def seen(image: np.ndarray, grid: int) -> list[Seen]:
-    """What each cell holds, clutter too, by rows from 1; every painted pixel of a cell has one colour."""
+    """The content of each cell, including clutter, by rows from 1. The painted pixels of a cell have one colour."""
     side = len(image) // grid
     found = []
     for cell in range(grid**2):

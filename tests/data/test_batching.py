@@ -1,4 +1,4 @@
-"""Rows of tokens: what was put in comes out again, and segments and positions say where."""
+"""Rows of tokens: the original sequences can be recovered, and segments and positions locate them."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def test_boundaries_end_at_the_maximum():
 
 
 def test_packing_fills_rows():
-    """The reason to pack: on short pairs, several times fewer rows than pairs."""
+    """The purpose of packing: short pairs need several times fewer rows than there are pairs."""
     lengths = RANDOM.integers(3, 20, size=(997, 2))
     rows = sum(
         len(step.rows) for step in map(Packed(max_length=64).plan(lengths, 0, 1).__getitem__, range(400)) if step

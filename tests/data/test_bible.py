@@ -119,7 +119,7 @@ def test_the_real_bible(language):
     assert counts == COUNTS[language]
     assert len(chapters) == 1189 and all(len(splits) == 1 for splits in chapters.values())
     strange = [text for text in texts if any(c in "[]*\t\xad\n" or c.isdigit() for c in text)]
-    assert len(strange) == (language == "es"), strange  # "Ela0d", 1 Chronicles 7:21, stands so in the file
+    assert len(strange) == (language == "es"), strange  # the file has "Ela0d" in 1 Chronicles 7:21
 
 
 @pytest.mark.slow

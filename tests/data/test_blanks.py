@@ -1,4 +1,4 @@
-"""Sentences with blanks: the word that gold points at decides the answer, read by rules of the test's own."""
+"""Sentences with blanks: the word marked by gold determines the answer, read with separately written rules."""
 
 import random
 

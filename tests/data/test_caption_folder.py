@@ -1,4 +1,4 @@
-"""A folder of pictures with captions as data: what is read, how it is split, a captioner on it, one line a mistake."""
+"""A folder of pictures with captions as data: reading, splits, a captioner trained on it, one line for every error."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ def captions_of(number):
 
 
 def write(folder, number=61):
-    """That many pictures of one colour; captions.tsv."""
+    """Writes `count` pictures of one colour each, and captions.tsv."""
     folder.mkdir()
     lines = []
     for i in range(number):
@@ -69,7 +69,7 @@ def test_pictures_and_captions_become_batches(folder):
 
 
 def test_jsonl_and_several_files_are_the_same_pictures(folder):
-    """All captions of a picture on a line, as JSON; a header line: the same data. Splits with files of their own."""
+    """All captions of a picture on one line, JSON, a header line, or a file for each split give the same data."""
     plain = data(folder).prepare()
     lines = [json.dumps({"file_name": f"p{i}.png", "captions": captions_of(i)}) for i in range(61)]
     (folder / "all.jsonl").write_text("\n".join(lines))
@@ -92,7 +92,10 @@ def test_a_small_folder_has_every_split(tmp_path, monkeypatch, number):
 
 
 def test_the_test_split_needs_no_picture_of_training(folder, tmp_path):
-    """Of a run that has begun: the split is there, whatever became of the others; a changed picture is refused."""
+    """For a run that has started, the test split is available whatever happens to the others.
+
+    Changed pictures are refused.
+    """
     read, run = data(folder).prepare(), tmp_path / "run"
     (run / "checkpoints/1").mkdir(parents=True)
     config = SimpleNamespace(resolved={"data": {"tokenizer": {"kind": "words", "vocabulary_size": 97}}})
@@ -159,7 +162,10 @@ def test_wrong_json_is_one_line(folder):
 
 @pytest.mark.slow
 def test_a_captioner_on_a_folder(folder, tmp_path, monkeypatch, capsys, root):
-    """From the commands; afterwards without the training pictures, from elsewhere. A changed picture is refused."""
+    """With commands.
+
+    Afterwards without the training pictures, and from another folder. Changed pictures are refused.
+    """
     monkeypatch.chdir(tmp_path)
     with (folder / "captions.tsv").open("a") as file:
         file.write("p0.png\t \n")

@@ -1,4 +1,4 @@
-"""Captions of a set by name, against the texts and colours that a handmade one was written from."""
+"""Captions of a named set, against the texts and colours of a handmade set."""
 
 import functools
 import re
@@ -28,7 +28,7 @@ def on_disk(tmp_path_factory):
 
 @pytest.fixture
 def written(data_home, on_disk):
-    """split -> of each picture its captions, in lower case and without the full stop joined to a word."""
+    """split -> the captions of each picture, in lower case and with the full stop as a separate word."""
     folder, told = on_disk
     shutil.copytree(folder, data_home / "tfds")
     plain = lambda text: text.lower().replace(".", " .")
@@ -42,14 +42,14 @@ def data(tokenizer=Words, vocabulary_size=29, **settings):
 
 
 def number_of(image, split):
-    """Which picture this is, all of whose pixels have its colour."""
+    """The number of the picture in which all pixels have this colour."""
     (colour,) = {tuple(map(int, pixel)) for pixel in image.reshape(-1, 3)}
     assert colour == handmade_pictures.colour(split, colour[1] // 4)
     return colour[1] // 4
 
 
 def pairs(batch, tokenizer, split):
-    """(number of the picture, caption) of each row that does not only fill."""
+    """(number of the picture, caption) of each row that is not padding."""
     texts = tokenizer.decode(batch["target"].tolist())
     return [(number_of(image, split), text) for image, text in zip(batch["image"], texts, strict=True) if text]
 
@@ -108,13 +108,13 @@ def test_pictures_are_read_one_by_one_where_they_are_too_many(written, monkeypat
     monkeypatch.setattr(named_pictures, "HELD", 1)
     apart = data()
     assert all(np.array_equal(held[name], x) for name, x in apart.batch_at(0, 2, 9).items())
-    monkeypatch.setattr(named_pictures, "kept", lambda *given: pytest.fail("all pictures were read"))
+    monkeypatch.setattr(named_pictures, "kept", lambda *given: pytest.fail("reads all pictures"))
     assert apart.batch_at(0, 3, 9)["image"].any()
 
 
 def test_what_was_prepared_is_not_read_again(written, monkeypatch):
     first = data().prepare().batch_at(1, 0, 5)
-    monkeypatch.setattr(named_pictures.PictureSet, "_made", lambda *given: pytest.fail("the texts were read again"))
+    monkeypatch.setattr(named_pictures.PictureSet, "_made", lambda *given: pytest.fail("reads the texts again"))
     monkeypatch.setattr(named_pictures.Pictures, "_resized", lambda *given: pytest.fail("resized again"))
     assert np.array_equal(data().batch_at(1, 0, 5)["image"], first["image"])
 

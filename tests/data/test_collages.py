@@ -1,4 +1,4 @@
-"""Collages: captions, gold cells, questions and answers against what is read from the pixels alone."""
+"""Collages: captions, gold cells, questions and answers, against the content that is read from the pixels alone."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ SPLITS = ("train", "validation", "test")
 
 @pytest.fixture(autouse=True)
 def digits(data_home, tmp_path, monkeypatch, request):
-    """Squares in place of digits, except where the real ones are asked for."""
+    """Squares in place of digits, unless a test needs the real ones."""
     if request.node.get_closest_marker("data") is None:
         handmade_digits.lay(tmp_path, monkeypatch)
 
@@ -36,7 +36,7 @@ def asked(**settings):
 
 
 def objects(image, split, grid=3):
-    """What stands on a picture without its clutter; it is of the split, and either small or large."""
+    """The objects on a picture without its clutter. Checks that they belong to the split and are small or large."""
     cell = len(image) // grid
     large, small = cell - 2, round(0.6 * (cell - 2))
     found = seen(image, grid)
@@ -72,7 +72,7 @@ def test_a_caption_says_what_is_in_the_picture_in_reading_order(split, settings)
 
 
 def test_what_is_drawn_is_drawn_evenly():
-    """Counts of objects by turns; digits, colours, sizes and cells, each within five standard errors of its share."""
+    """Object counts cycle. Digits, colours, sizes and cells are each within five standard errors of their share."""
     drawn = captioned(train_examples=2000).drawn("train")
     there = drawn["digit"] >= 0
     assert np.bincount(there.sum(axis=1), minlength=6).tolist() == [0, 400, 400, 400, 400, 400]
@@ -113,7 +113,7 @@ def test_what_was_made_is_read_again(monkeypatch):
 
 
 def answer(question, there, grid):
-    """(answer, cell) of a question in words about what is there, (cell, digit, colour)."""
+    """(answer, cell) of a question in words, given the objects (cell, digit, colour)."""
     match question.split():
         case ["which", "digit", "is", "at", "row", row, "column", column, "?"]:
             (one,) = [one for one in there if one.cell == (int(row) - 1) * grid + int(column)]
@@ -151,7 +151,7 @@ def test_answers_are_those_of_the_pixels(split, settings):
 
 
 def test_forms_and_counts_are_drawn_evenly():
-    """Forms where a picture allows all three; of counts every number that is right for some digit."""
+    """Forms are balanced if a picture allows all three. Counts cover every number that is right for some digit."""
     data = asked(questions=1, train_pictures=1500)
     digits, colours = (data.drawn("train")[name] for name in ("digit", "colour"))
     form, label = (data.arrays("train")[name] for name in ("form", "label"))
@@ -218,7 +218,7 @@ def test_mistakes_are_named(make, wrong, message):
 
 @pytest.mark.data
 def test_the_real_digits_can_be_read_small_and_large():
-    """The nearest of 4,000 training digits, pixel by pixel, is of the same class: MNIST's own 93 to 95% when large."""
+    """The nearest of 4,000 training digits, pixel by pixel, has the same class; for MNIST itself 93 to 95% if large."""
     pixels = Pixels(max_length=784)
     layout = Layout(48, 3, 1, 5, 0.5)
     inks = {

@@ -1,4 +1,4 @@
-"""A .deb through an apt-get: fetched, checked, reused, read; every failure is one line."""
+"""A .deb through apt-get: fetched, checked, reused, read. Every failure is one line."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ EVERYTHING = lambda path: True
 
 @pytest.fixture
 def apt(tmp_path, monkeypatch, data_home):
-    """apt-get is a script that notes its call and copies what stands in its archive, as the real one writes it."""
+    """apt-get is a script that records its call and copies the content of its archive, as the real one writes it."""
     folder = tmp_path / "archive"
     folder.mkdir()
     content = deb(MEMBERS)
@@ -73,7 +73,7 @@ def test_a_machine_without_apt_is_told_where_to_put_the_file(data_home, tmp_path
 
 @pytest.mark.parametrize("packing", ["xz", "gz", "bz2", ""])
 def test_every_packing_that_python_reads(data_home, packing):
-    """Odd members are padded; folders and links are no files; only what is wanted is read."""
+    """Odd members are padded, folders and links are not files, and only the requested files are read."""
     path = downloaded(MEMBERS, packing).path
     assert list(files(path, EVERYTHING)) == list(MEMBERS.items())
     assert dict(files(path, lambda name: name.endswith(".txt"))) == {"usr/share/one.txt": b"Au commencement"}
@@ -92,7 +92,7 @@ def test_what_is_no_deb_is_one_line(tmp_path):
         list(files(page, EVERYTHING))
 
 
-@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="no dpkg-deb on this machine")
+@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg-deb is not installed")
 @pytest.mark.parametrize("packing", ["xz", "gzip", "none"])
 def test_as_dpkg_itself_packs(tmp_path, packing):
     root = tmp_path / "root"

@@ -1,4 +1,4 @@
-"""The vocabulary of another run: the same ids, nothing trained or tokenised twice, one line for what cannot be."""
+"""The vocabulary of another run: the same ids, nothing trained or tokenised twice, one line for impossible cases."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ SECTIONS = {
 
 
 def run_of(folder, section, tokenizer):
-    """The folder of a run that had this tokenizer, as training leaves it."""
+    """The folder of a run with this tokenizer, as training leaves it."""
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({"resolved": {"data": {"tokenizer": section}}}))
     (folder / "environment.json").write_text(json.dumps({"python": "3", **recorded(tokenizer)}))

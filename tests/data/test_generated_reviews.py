@@ -1,4 +1,4 @@
-"""Generated reviews: the same every time, gold words where the rated sentence is, ratings that correlate as asked."""
+"""Generated reviews: reproducible, with gold words in the rated sentence and ratings that correlate as requested."""
 
 import numpy as np
 import pytest

@@ -61,7 +61,7 @@ def test_the_same_different_sentences_every_time(made):
 
 
 def dictionary():
-    """English word -> the set of what a translation of it may be, from the lists alone."""
+    """English word -> the set of its possible translations, from the lists alone."""
     words = {}
     add = lambda english, *french: words.setdefault(english, set()).add(french)
     for english, stem, _ in grammar.NOUNS:
@@ -84,7 +84,10 @@ def dictionary():
 
 @pytest.mark.parametrize("order", grammar.ORDERS)
 def test_the_gold_links_join_words_of_the_dictionary(made, order):
-    """Each source word's linked target words, in order, are one of its translations; each target word has one link."""
+    """The target words linked to a source word, in order, are one of its translations.
+
+    Each target word has one link.
+    """
     words = dictionary()
     for sentence in made[order]:
         assert sorted(target for _, target in sentence.links) == list(range(len(sentence.target)))
@@ -126,7 +129,7 @@ def test_what_agrees_agrees(made):
 
 
 def test_frequencies_fall_as_zipfs_law(made):
-    """Nouns in the order of the list: the first about 1.5 to 3 times as often as the second, the last rare."""
+    """Nouns in the order of the list: the first is 1.5 to 3 times as frequent as the second, and the last is rare."""
     counts = dict.fromkeys((english for english, *_ in grammar.NOUNS), 0)
     for sentence in made["local"]:
         for word in sentence.source:
@@ -150,7 +153,7 @@ def test_long_sentences_and_names():
 
 
 def test_the_data_set(data_home, monkeypatch):
-    """Through the builder: sentences with their links, in the splits of their sources, `gold` in the texts' order."""
+    """Built by the builder: sentences with their links, in the splits of their sources, `gold` in the texts' order."""
     monkeypatch.setattr(grammar, "SENTENCES", 200)
     counts = sources.prepare_dataset("generated_translation/local", lambda line: None)
     expected = {split: {} for split in counts}

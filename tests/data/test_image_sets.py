@@ -1,4 +1,4 @@
-"""Our sets of images: hand-made packages through the builders, twins by hand, the real packages' counts."""
+"""Our image sets: hand-made packages through the builders, twins by hand, the counts of the real packages."""
 
 import collections
 import gzip
@@ -52,7 +52,7 @@ def wheel(tmp_path, name, members):
 
 
 def counted(name, examples):
-    """split -> number of what each example has; `examples` counts one's."""
+    """split -> number of examples by a property. `examples` counts one example's properties."""
     return {split: sum(examples(one) for one in open_images(name, split)) for split in SPLITS}
 
 
@@ -60,7 +60,7 @@ def counted(name, examples):
 
 
 def test_fashion_images_are_the_files_arrays(data_home, monkeypatch):
-    """Validation is the end of the training file; every picture and class comes back."""
+    """Validation is the end of the training file. Every picture and class is recovered."""
     images = {part: CHANCE.integers(256, size=(n, 28, 28), dtype=np.uint8) for part, n in (("train", 23), ("t10k", 5))}
     labels = {part: CHANCE.integers(10, size=len(some), dtype=np.uint8) for part, some in images.items()}
     members = {"usr/share/doc/README": b"no data"}
@@ -102,7 +102,7 @@ def test_digit_images_are_those_of_pixels():
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("1f469-1f3fd-200d-1f9bd-200d-27a1-fe0f", "1f9d1-200d-1f9bd"),  # in a wheelchair, a woman who faces right
+        ("1f469-1f3fd-200d-1f9bd-200d-27a1-fe0f", "1f9d1-200d-1f9bd"),  # in a wheelchair, a woman facing right
         ("1f3c3-1f3ff-200d-2642-fe0f", "1f3c3"),  # running
         ("1f468-200d-1f9b0", "1f471-1f3fb-200d-2640-fe0f"),  # red hair and blond
         ("1f468-200d-1f469-200d-1f467-200d-1f466", "1f46a"),  # families
@@ -122,8 +122,8 @@ def test_twins_have_one_base(one, other):
         ("1f468-200d-1f33e", "1f468-200d-1f373"),  # a farmer, a cook
         ("1f446", "1f447"),  # pointing up, down
         ("1f1eb-1f1f7", "1f1e9-1f1ea"),  # flags
-        ("1f9b0", "1f9b1"),  # hair alone
-        ("1f3fb", "1f3ff"),  # a tone alone
+        ("1f9b0", "1f9b1"),  # hair only
+        ("1f3fb", "1f3ff"),  # a skin tone only
     ],
 )
 def test_others_have_not(one, other):
@@ -132,7 +132,7 @@ def test_others_have_not(one, other):
 
 @pytest.fixture
 def few_emoji(data_home, tmp_path, monkeypatch):
-    """Two cooks; two flags with one drawing and a third that hardly differs; something without a drawing; animals."""
+    """Two cooks, two flags with one drawing and a third that hardly differs, a name without a drawing, and animals."""
     letters = {"cook": "\U0001f468\u200d\U0001f373", "woman cook": "\U0001f469\U0001f3fb\u200d\U0001f373",
                "Spain": "\U0001f1ea\U0001f1f8", "Ceuta & Melilla": "\U0001f1ea\U0001f1e6",
                "Sealand": "\U0001f1f8\U0001f1ea", "heart": "\u2764\ufe0f", "nothing": "\U0001f47d"}  # fmt: skip
@@ -178,7 +178,10 @@ def test_a_few_emoji_through_the_builder(few_emoji):
 @pytest.mark.slow
 @pytest.mark.data
 def test_the_real_emoji():
-    """Every name once; no twin of a test drawing in another split; the nearest two drawings of two splits differ."""
+    """Every name occurs once.
+
+    No twin of a test drawing is in another split. The nearest drawings of two splits differ.
+    """
     drawings = emoji_names.read(fetch(emoji_names.PACKAGE), fetch(emoji_names.NAMES))
     where = emoji_names.splits(drawings)
     assert len(drawings) == 3_919 and collections.Counter(where) == {"train": 3_291, "validation": 255, "test": 373}
@@ -196,7 +199,7 @@ def test_the_real_emoji():
 
 
 def stamp(shape, value=None):
-    """Half-clear at the edge; of one colour, or all pixels different."""
+    """A transparent top edge, and one colour or all pixels different."""
     image = CHANCE.integers(256, size=(*shape, 4), dtype=np.uint8)
     if value is not None:
         image[:] = value
@@ -206,7 +209,7 @@ def stamp(shape, value=None):
 
 
 def test_stamps_through_the_builder(data_home, monkeypatch):
-    """The first line is the caption; symbols, pictures without text and texts without a picture are left out."""
+    """The first line is the caption. Symbols, pictures without text and texts without a picture are left out."""
     photo = stamp((23, 31))
     pictures = {"animals/frog": photo, "animals/cartoon/frog": stamp((17, 19)), "town/flag": stamp((13, 11), 90),
                 "symbols/A": photo, "town/flag_mirror": photo}  # fmt: skip
@@ -235,9 +238,9 @@ def test_stamps_through_the_builder(data_home, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.data
-@pytest.mark.skipif(not shutil.which("apt-get"), reason="no apt-get: Debian's packages cannot be fetched")
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="Debian's packages need apt-get")
 def test_the_real_stamps_and_clothes():
-    """Counts, balance, equal captions in one split."""
+    """Checks the counts, the balance, and that equal captions share a split."""
     for name in ("stamp_captions/en", "fashion_images"):
         sources.prepare(name)
     assert counted("stamp_captions/en", lambda one: 1) == {"train": 449, "validation": 28, "test": 61}
@@ -258,7 +261,7 @@ def test_the_real_stamps_and_clothes():
 
 
 def test_shape_questions_through_the_builder(data_home, tmp_path, monkeypatch):
-    """The package's test split stays; of its training images each tenth validates; questions keep their order."""
+    """The package's test split is kept. Every tenth training image is for validation. Questions keep their order."""
     members, images = {}, {}
     for part, numbers in (("train", range(23)), ("test", range(3))):
         for number in numbers:

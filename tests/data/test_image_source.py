@@ -1,4 +1,4 @@
-"""Pictures as arrays: composed, decoded and resized against NumPy; sets with images, as TFDS has them, without it."""
+"""Pictures as arrays: composed, decoded and resized, against NumPy; sets with images in TFDS's form, without TFDS."""
 
 import io
 import sys
@@ -30,7 +30,7 @@ def test_what_is_transparent_is_on_white():
 
 
 def test_a_palette_with_a_clear_colour():
-    """Two colours, of which the first is clear, as Twemoji's drawings are stored."""
+    """Two colours, of which the first is transparent, as in Twemoji's drawings."""
     picture = Image.new("P", (3, 2), 1)
     picture.putpalette([9, 9, 9, 200, 100, 50])
     picture.putpixel((2, 1), 0)
@@ -57,7 +57,7 @@ def test_a_png_is_the_array_again(channels):
 
 
 def triangle(size, new):
-    """[new size] what each new pixel takes of the old ones: a triangle as wide as a new pixel, in float64."""
+    """[new size]: the weights of the old pixels for each new one, a triangle as wide as a new pixel, in float64."""
     scale = size / new
     center = (np.arange(new) + 0.5) * scale
     distance = np.abs(np.arange(size) + 0.5 - center[:, None]) / max(scale, 1)
@@ -74,7 +74,7 @@ def test_resized_is_a_triangle_filter_on_white(shape, side, channels):
     top, left = (side - height) // 2, (side - width) // 2
     smaller = np.einsum("ay,bx,yxc->abc", triangle(shape[0], height), triangle(shape[1], width), image)
     expected[top : top + height, left : left + width] = smaller
-    assert np.abs(resized(image, side) - expected).max() <= 1.01  # it rounds after either axis
+    assert np.abs(resized(image, side) - expected).max() <= 1.01  # it rounds after each axis
 
 
 def test_colours_become_grey_and_grey_becomes_colours():
@@ -92,7 +92,10 @@ def test_the_middle_is_a_square():
 
 
 def test_pictures_that_are_alike():
-    """Found in blocks as pair by pair; a lighter copy is alike, a mirrored one is not."""
+    """The block-wise search finds the same pairs as a pairwise one.
+
+    A lighter copy is similar, a mirrored one is not.
+    """
     base = CHANCE.integers(60, 200, size=(300, 24, 24, 3), dtype=np.uint8)
     pictures = [*base, base[7] + 2, base[290] + 2, base[7, :, ::-1], base[7] + 9]
     assert sorted(near_pictures.alike(pictures)) == [(7, 300), (290, 301)]
@@ -103,7 +106,7 @@ def test_pictures_that_are_alike():
 
 @pytest.fixture
 def coco(data_home):
-    """Five JPEG files with 1 to 5 captions in coco_captions's layout, for which TFDS's builder needs TensorFlow."""
+    """Five JPEG files with 1 to 5 captions in the layout of coco_captions, whose TFDS builder needs TensorFlow."""
     colours = [file(np.full((7, 5 + size, 3), 40 * size, np.uint8), "RGB", "JPEG", quality=95) for size in range(5)]
     examples = [
         {"image": image, "image/id": 10 + size, "captions": [{"id": n, "text": f"café {n}"} for n in range(size + 1)]}
@@ -134,7 +137,7 @@ def test_coco_captions_is_read_where_it_is_prepared(coco, name):
 
 
 def test_tensorflow_is_not_asked_for(coco, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow", None)  # importing it is an error
+    monkeypatch.setitem(sys.modules, "tensorflow", None)  # importing it would fail
     assert len(open_images("coco_captions", "val")) == 3
 
 
@@ -152,7 +155,7 @@ def test_a_split_that_is_not_there_is_one_line(coco):
 
 
 def test_tfds_s_mock_data(data_home):
-    """Arrays and str, as `tfds.testing.mock_data` gives them, pass as they are."""
+    """Arrays and str, as returned by `tfds.testing.mock_data`, are passed on unchanged."""
     image = CHANCE.integers(256, size=(32, 32, 3), dtype=np.uint8)
     read = lambda self, split, **options: [{"image": image, "label": 7, "id": "one"}]
     with tfds.testing.mock_data(as_data_source_fn=read):

@@ -1,4 +1,4 @@
-"""The data kind `images`: its batches against the sets' own images, its augmentation against a loop, its memory."""
+"""The data kind `images`: batches against the sets' images, augmentation against a loop, memory."""
 
 import itertools
 
@@ -24,7 +24,7 @@ def labelled(count, shape):
 
 @pytest.fixture
 def digits(data_home):
-    """A set under the name of ours, 10 x 10 pixels, of three classes."""
+    """A set under the name of one of ours, with 10 x 10 pixels and three classes."""
     features = {
         "image": tfds.features.Image(shape=(10, 10, 1)),
         "label": tfds.features.ClassLabel(names=["a", "b", "c"]),
@@ -87,7 +87,7 @@ def test_a_batch_is_a_function_of_seed_and_step(digits, augmentation):
 
 
 def test_flips_and_shifts_are_pieces_of_a_padded_image(digits):
-    """Each is one of the 162 pieces of its own image, mirrored or not; all 81 places and both sides are drawn."""
+    """Each is one of the 162 crops of its own padded image, mirrored or not. All 81 offsets and both sides occur."""
     images = CHANCE.integers(1, 256, size=(2000, 10, 7, 3), dtype=np.uint8)
     found = flipped_and_shifted(images, np.random.default_rng(0))
     places = set()
@@ -132,7 +132,7 @@ def test_images_are_resized_once_and_kept(digits, monkeypatch, side, channels):
 
 @pytest.fixture
 def photographs(data_home):
-    """ImageNet's name over 31 photographs that are no squares, with a test split without labels."""
+    """ImageNet's name for 31 photographs that are not square, with a test split without labels."""
     features = {"image": tfds.features.Image(), "label": tfds.features.ClassLabel(num_classes=1000),
                 "file_name": tfds.features.Text()}  # fmt: skip
     splits = {}
@@ -147,7 +147,10 @@ def photographs(data_home):
 
 @pytest.mark.parametrize("held", [True, False])
 def test_a_large_set_is_decoded_batch_by_batch(photographs, monkeypatch, held):
-    """The same batches whether the images are in memory or not; what is not is not kept on the disk either."""
+    """The batches are the same whether or not the images are in memory.
+
+    Images not kept in memory are not cached on disk.
+    """
     if not held:
         monkeypatch.setattr(images_module, "HELD", 1000)
     found = ImageData(name="imagenet2012", side=7, channels=3, augmentation="flip_and_shift")

@@ -1,4 +1,4 @@
-"""Labelled texts: hand-made packages through the builders, what generated texts say, and what a batch holds."""
+"""Labelled texts: hand-made packages through the builders, the content of generated texts, and of a batch."""
 
 import csv
 import hashlib
@@ -22,7 +22,7 @@ V, LENGTH = 97, 13
 
 
 def packed(module, monkeypatch, path, members):
-    """A hand-made package in the place of a module's, already downloaded."""
+    """A hand-made package in place of a module's package, already downloaded."""
     with zipfile.ZipFile(path, "w") as zipped:
         for name, content in members.items():
             zipped.writestr(name, content)
@@ -40,7 +40,7 @@ def labelled(name="reviews/imdb", **settings):
 
 @pytest.fixture
 def hand_made(data_home, tmp_path, monkeypatch):
-    """Eighty reviews of 1 to 20 words, "good" in the positive ones, "film" in all, of two sources, some twice."""
+    """80 reviews of 1 to 20 words with "good" in positive ones and "film" in all, from two sources, some twice."""
     rng = np.random.default_rng(3)
     words = ["red", "blue", "long", "short", "old", "new"]
     rows = []
@@ -82,7 +82,7 @@ def test_batches_hold_tokens_their_document_frequencies_and_classes(hand_made):
     assert list(batch["label"][-3:]) == [-1] * 3 and np.all(batch["source"][-3:] == 0)
     good = data.tokenizer.encode(["good"])[0][0]
     sets = [set(ids.tolist()) for ids in data.tokens("train")]
-    assert all(len(ids) <= LENGTH and ids[-1] == 2 for ids in data.tokens("train"))  # cut, not left out
+    assert all(len(ids) <= LENGTH and ids[-1] == 2 for ids in data.tokens("train"))  # long texts are cut, not left out
     assert Counter(tuple(row[row != 0]) for row in batch["source"][:-3]) == Counter(map(tuple, data.tokens("train")))
     for row, label in enumerate(batch["label"][:-3]):
         ids = batch["source"][row]

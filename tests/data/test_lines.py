@@ -1,4 +1,4 @@
-"""What a line of a user's text file is, whatever else Python or a terminal takes for the end of a line."""
+"""The lines of a user's text file, whatever other characters Python or a terminal takes for the end of a line."""
 
 import gzip
 
@@ -7,7 +7,7 @@ import pytest
 from attention_research.data.lines import decode_lines, read_lines
 from attention_research.errors import ConfigError
 
-#: Every character at which `str.splitlines` splits, but "\n".
+#: Every character at which `str.splitlines` splits, except "\n".
 OTHER_ENDS = "\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 

@@ -1,4 +1,4 @@
-"""Local text files as a data set: what is read, what is cached, and one line for every mistake."""
+"""Local text files as a data set: reading, caching, and one line for every error."""
 
 import gzip
 import os
@@ -25,7 +25,7 @@ ENGLISH["validation"][1] = "a line whose French is empty"
 
 @pytest.fixture
 def corpus(tmp_path, data_home):
-    """A folder of six files; split -> its two paths."""
+    """A folder of six files: split -> its two paths."""
     paths = {}
     for split in FRENCH:
         paths[split] = tuple(str(tmp_path / f"{split}.{language}") for language in ("fr", "en"))
@@ -70,7 +70,7 @@ def test_what_was_prepared_is_found_again_until_a_file_changes(corpus, monkeypat
     for path in corpus["test"]:
         with open(path, "a", encoding="utf-8") as file:
             file.write("\n")
-    assert file_data(corpus).prepare().fingerprint == first.fingerprint  # an empty pair changes no content
+    assert file_data(corpus).prepare().fingerprint == first.fingerprint  # an empty pair does not change the content
     with open(corpus["test"][1], "w", encoding="utf-8") as file:
         file.write("the word sept\nthe word huit\n\n")
     changed = file_data(corpus).prepare()
@@ -90,7 +90,7 @@ def test_other_line_ends_and_a_byte_order_mark_are_no_text(corpus):
 
 
 def test_compressed_files_are_the_same_pairs(corpus):
-    """gzip, one side of a split or both: the same content, the same fingerprint, the same digests in a run."""
+    """gzip for one or both sides of a split gives the same content, fingerprint, and digests in a run."""
     plain = file_data(corpus).prepare()
     digests = [sha256 for _, sha256 in plain._choice.contents("train")]
     for split, sides in (("train", (0, 1)), ("test", (1,))):
@@ -148,7 +148,7 @@ CONFIG = "--config=configs/translation/files.py:cpu"
 
 
 def test_a_missing_file_is_one_line_before_anything_starts(corpus, tmp_path, capsys, monkeypatch, root):
-    """From the command: the key, the path, the nearest file that there is; nothing is written."""
+    """A command reports the key, the path and the nearest existing file, and writes nothing."""
     monkeypatch.chdir(root)
     paths = {split: ",".join(pair) for split, pair in corpus.items()}
     paths["validation"] = paths["validation"].replace("validation.en", "validaton.en")

@@ -1,5 +1,7 @@
-"""The Long Range Arena's kinds of data: expressions by Python's own evaluation, paths by flood fill, digits, bytes,
-pairs of documents; and what every set of sequences must do."""
+"""The Long Range Arena's data: expressions by Python's evaluation, paths by flood fill, digits, bytes, document pairs.
+
+Further tests check the properties of every set of sequences.
+"""
 
 import ast
 import functools
@@ -29,11 +31,11 @@ PYTHON = {"[MIN": "min((", "[MAX": "max((", "[MED": "median((", "[SM": "modulo((
 
 @pytest.fixture(autouse=True)
 def home(data_home):
-    """Nothing that is made here goes into the user's folder."""
+    """Generated data does not go into the user's folder."""
 
 
 def evaluated(tokens):
-    """The value of an expression, rewritten as Python and evaluated by it."""
+    """The value of an expression, rewritten as Python and evaluated."""
     text = " ".join(f"{PYTHON[token]}" if token in PYTHON else f"{token}," for token in tokens)
     text = text.replace("))", ")),").rstrip(",")
     names = {"min": min, "max": max, "median": lambda v: int(np.median(v)), "modulo": lambda v: sum(v) % 10}
@@ -70,11 +72,11 @@ def test_expressions_have_their_values_bounds_and_every_operator():
                         depth = max(depth, len(arguments))
             assert not arguments
             depths.append(depth)
-    assert max(depths) == 3 and set(counts) == set(TOKENS) - {"<pad>"}  # the fourth level is digits alone
+    assert max(depths) == 3 and set(counts) == set(TOKENS) - {"<pad>"}  # the fourth level has digits only
 
 
 def test_an_argument_is_an_expression_one_time_in_four():
-    """Of arguments that could be one (the first two levels), by counting; and operators are equally frequent."""
+    """Counts the arguments that could be expressions (the first two levels). Operators are equally frequent."""
     chance, operators, digits = random.Random(5), Counter(), 0
     for _ in range(3000):
         drawn = listops.expression(chance, max_depth=2, max_args=3, room=100)
@@ -104,7 +106,7 @@ def small_pathfinder(**settings):
 
 
 def joined(image, reach):
-    """Whether the two dots lie in one 8-connected component, where pixels that near count as neighbours."""
+    """Whether the two dots are in one 8-connected component, if pixels within this distance count as neighbours."""
     filled = ndimage.binary_dilation(image != BACKGROUND, np.ones((3, 3)), iterations=reach) if reach else image != 1
     parts, _ = ndimage.label(filled, np.ones((3, 3)))
     one, other = parts[image == DOT]
@@ -112,7 +114,7 @@ def joined(image, reach):
 
 
 def test_dots_are_connected_by_flood_fill_where_the_class_says_so():
-    """Of whole paths as they are; of the dashed ones when their gaps of a pixel are filled."""
+    """Solid paths as they are, and dashed ones after filling their gaps of one pixel."""
     data, chance = small_pathfinder(), random.Random(1)
     for number in range(40):
         puzzle = data.puzzle(chance, connected := bool(number % 2))
@@ -133,7 +135,7 @@ def test_images_are_balanced_and_distance_tells_nothing():
     of_class = [np.bincount(steps[label == answer], minlength=9) / 200 for answer in (0, 1)]
     assert (
         np.abs(of_class[0] - of_class[1]).sum() / 2 < 0.12
-    )  # of 400 images; it was 0.55 before distances were matched
+    )  # for 400 images; it was 0.55 before distances were matched
 
 
 def test_a_lattice_and_its_length_have_to_agree():
@@ -145,7 +147,7 @@ def test_a_lattice_and_its_length_have_to_agree():
 
 @pytest.fixture
 def digits(tmp_path, monkeypatch):
-    """Forty images of 28 x 28 in the package's form, in place of 5,000."""
+    """40 images of 28 x 28 in the package's form, instead of 5,000."""
     rng = np.random.default_rng(2)
     images, labels = rng.integers(0, 256, (40, 784)), np.arange(40) // 4
     lines = "\n".join(",".join(map(str, [*image, label])) for image, label in zip(images, labels, strict=True))
@@ -295,7 +297,7 @@ def test_medians_are_cut_to_whole_numbers():
 @pytest.mark.slow
 @pytest.mark.data
 def test_the_real_digits():
-    """500 of each class, on the real package; a nearest-centroid classifier finds them to be digits."""
+    """500 of each class in the real package. A nearest-centroid classifier recognises them as digits."""
     data = Pixels(max_length=196, shrink=2)
     counts = sum(np.bincount(data.labels(split), minlength=10) for split in data.sizes())
     assert counts.tolist() == [500] * 10

@@ -1,4 +1,4 @@
-"""Functions out of made-up modules, counted by hand; ids of sub-tokens in and outside the vocabulary."""
+"""Functions from made-up modules, counted by hand; ids of sub-tokens inside and outside the vocabulary."""
 
 from functools import partial
 
@@ -62,7 +62,7 @@ def test_bodies_are_sub_tokens_without_docstring_comments_and_their_own_name():
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """A folder of modules, one of each split and a test package."""
+    """A folder of modules, one for each split, and a test package."""
     folder = tmp_path_factory.mktemp("library")
     names = [f"module{number}" for number in range(60)]
     by_split = {split: next(name for name in names if split_of(name) == split) for split in ("validation", "test")}
@@ -100,7 +100,7 @@ def test_every_split_has_modules_of_its_own():
 
 @pytest.fixture
 def data(library, tmp_path, monkeypatch):
-    """make(**settings) -> NamingData of the made-up library, prepared."""
+    """make(**settings) -> prepared NamingData of the made-up library."""
     monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "home"))
     monkeypatch.setattr(naming_source, "library", lambda: library)
     naming._read.cache_clear()
@@ -138,7 +138,7 @@ def test_a_copied_position_is_read_with_its_source(data):
 
 
 def test_a_word_without_an_id_is_copied_from_new_text(data):
-    made, text = data(), "return yak . test yak gnu"  # no function of the library has a yak or a gnu
+    made, text = data(), "return yak . test yak gnu"  # the library's functions contain neither yak nor gnu
     (source,) = made.read([text])
     seen = {*made.tokenizer.encode(made.text("train")[0] + made.text("test")[0])[0], *source[:1], *source[2:4]}
     assert source[1] == source[4] != source[5] and not {source[1], source[5]} & seen
@@ -185,7 +185,7 @@ def test_the_fingerprint_follows_the_library(data, library):
 
 @pytest.mark.slow
 def test_the_standard_library_of_this_python():
-    """Thousands of functions, known ones among them; a function that overrides itself does not say its name."""
+    """Thousands of functions, including known ones. Bodies do not contain the names of their functions."""
     found, left = read(naming_source.library())
     places = {one.place.split(":")[0]: one for one in found["train"]}
     assert len(found["train"]) > 5000 and min(map(len, found.values())) > 300 and left["empty bodies"] > 10

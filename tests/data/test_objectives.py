@@ -28,12 +28,12 @@ OBJECTIVES = {
 
 
 def raw_tokens(length, seed=5):
-    """Tokens that no sentinel is, some of them twice."""
+    """Tokens that are not sentinels, some of them repeated."""
     return np.random.default_rng(seed).integers(4, 800, length).astype(np.int32)
 
 
 def t5_lengths(inputs_length, density, mean):
-    """(raw, targets) by T5's random_spans_helper with one sentinel a span on either side."""
+    """(raw, targets) by T5's random_spans_helper with one sentinel per span on each side."""
 
     def sides(tokens):
         noise = int(round(tokens * density))
@@ -48,7 +48,7 @@ def t5_lengths(inputs_length, density, mean):
 
 
 def filled_in(source, target, first):
-    """The raw tokens: what stands behind each sentinel of the target, put in its place in the source."""
+    """The raw tokens: the tokens after each sentinel of the target, inserted at the sentinel in the source."""
     behind, sentinel = {}, None
     for token in target[:-1]:
         if token > first:
@@ -107,7 +107,7 @@ def test_source_and_target_together_are_the_text(density, mean):
         for seed in range(5):
             source, target = objective(tokens, np.random.default_rng(seed))
             assert filled_in(source, target, V - 1 - spans) == tokens.tolist()
-            for side in (source, target):  # each sentinel once, from the top down
+            for side in (source, target):  # each sentinel once, in descending order
                 assert [token for token in side if token >= V - spans] == list(range(V - 1, V - 1 - spans, -1))
             assert len(source) == length - noise + spans + 1 and len(target) == noise + spans + 1
             assert source[0] == tokens[0] and target[-2] == tokens[-1]
@@ -125,17 +125,17 @@ def test_how_much_is_cut_out(length, noise, spans):
 
 
 def test_every_way_to_cut_is_equally_likely():
-    """T5 shuffles the places at which a segment begins: all compositions of 7 into 3, 15 of them."""
+    """T5 shuffles the starts of segments: all 15 compositions of 7 into 3 parts are equally likely."""
     generator = np.random.default_rng(11)
     counts = Counter(tuple(segments(7, 3, generator).tolist()) for _ in range(6000))
     expected = {parts for parts in itertools.product(range(1, 6), repeat=3) if sum(parts) == 7}
     assert set(counts) == expected and len(expected) == 15
     squares = sum((count - 400) ** 2 / 400 for count in counts.values())
-    assert squares < 36.1  # chi-squared with 14 degrees of freedom: one in a thousand is above
+    assert squares < 36.1  # the 0.999 quantile of chi-squared with 14 degrees of freedom
 
 
 def test_span_lengths_are_distributed_as_those_of_t5():
-    """85 tokens in 28 spans: a mean of 85/28, and P(length) of a uniform composition."""
+    """85 tokens in 28 spans have a mean of 85/28 and the P(length) of a uniform composition."""
     generator, objective = np.random.default_rng(13), OBJECTIVES["span_corruption"]
     lengths = Counter()
     for _ in range(400):
@@ -143,7 +143,7 @@ def test_span_lengths_are_distributed_as_those_of_t5():
         lengths.update(len(list(run)) for gone, run in itertools.groupby(mask) if gone)
     total = sum(lengths.values())
     assert total == 400 * 28 and sum(length * count for length, count in lengths.items()) == 400 * 85
-    for length in range(1, 9):  # one part is `length`: the rest is any composition of 85 - length into 27
+    for length in range(1, 9):  # one part is `length`, the rest any composition of 85 - length into 27 parts
         share = comb(84 - length, 26) / comb(84, 27)
         assert lengths[length] / total == pytest.approx(share, abs=4 * (share / total) ** 0.5)
 
@@ -171,27 +171,27 @@ def test_deshuffling_puts_tokens_in_order():
         source, target = Deshuffling()(tokens, generator)
         assert target.tolist() == [*tokens, EOS] and sorted(source[:-1]) == tokens.tolist()
         orders[tuple(source[:-1].tolist())] += 1
-    assert len(orders) == 120 and max(orders.values()) < 50  # 20 of each, 4.5 the standard deviation
+    assert len(orders) == 120 and max(orders.values()) < 50  # 20 of each are expected, with standard deviation 4.5
 
 
 def test_bert_hides_tokens_one_by_one_and_writes_all():
-    """15 % are hidden, a tenth of these behind a random token: binomial counts within five deviations."""
+    """15 % are hidden, a tenth of them by a random token. Binomial counts are within five deviations."""
     objective, tokens, n = BertStyle(vocabulary_size=V), raw_tokens(511), 400 * 511
     examples = [objective(tokens, np.random.default_rng(seed)) for seed in range(400)]
     sources = np.stack([source for source, _ in examples])
     assert all(np.array_equal(target, [*tokens, EOS]) for _, target in examples) and (sources[:, -1] == EOS).all()
     masked, changed = sources[:, :-1] == V - 1, sources[:, :-1] != tokens
     within = lambda count, p: abs(count - n * p) < 5 * np.sqrt(n * p * (1 - p))
-    share = 0.15 * 0.1 * (V - 5) / (V - 4)  # a random token is now and then the one that was there, or the mask
+    share = 0.15 * 0.1 * (V - 5) / (V - 4)  # a random token is sometimes the original one, or the mask
     assert within(masked.sum(), 0.135 + 0.015 / (V - 4)) and within((changed & ~masked).sum(), share)
     both = (masked[:, 1:] & masked[:, :-1]).sum()
-    assert within(both, 0.135**2), "whether a token is hidden does not depend on its neighbour"
+    assert within(both, 0.135**2), "neighbours should be hidden independently"
     others = sources[:, :-1][changed & ~masked]
     assert others.min() >= 4 and len(np.unique(others)) > 0.9 * (V - 5)
 
 
 def test_masked_tokens_are_asked_for_at_their_places():
-    """15 % are chosen: 80 % of them masked, 10 % random, 10 % as they were; binomial counts within five deviations."""
+    """15 % are chosen: 80 % of them masked, 10 % random, 10 % unchanged. Binomial counts are within five deviations."""
     objective, tokens, n = MaskedTokens(vocabulary_size=V), raw_tokens(511), 400 * 511
     examples = [objective(tokens, np.random.default_rng(seed)) for seed in range(400)]
     source, target = (np.stack(side) for side in zip(*examples, strict=True))
@@ -203,7 +203,7 @@ def test_masked_tokens_are_asked_for_at_their_places():
     ).all()
     masked, same = source == V - 1, source == tokens
     within = lambda count, p: abs(count - n * p) < 5 * np.sqrt(n * p * (1 - p))
-    drawn = 0.15 * 0.1 / (V - 4)  # a random token is now and then the mask, or the one that was there
+    drawn = 0.15 * 0.1 / (V - 4)  # a random token is sometimes the mask, or the original one
     assert within(chosen.sum(), 0.15) and within(masked.sum(), 0.12 + drawn)
     assert within((chosen & same).sum(), 0.015 + drawn)
     others = source[chosen & ~masked & ~same]

@@ -1,4 +1,4 @@
-"""From a name to batches: pure in (seed, step), resumable, complete; nothing of the test split in the vocabulary."""
+"""From a name to batches: pure in (seed, step), resumable, complete. The vocabulary does not use the test split."""
 
 import itertools
 
@@ -29,7 +29,7 @@ def decoded(data, batch):
 
 
 def segments(batch, side):
-    """[B T]: 0 padding, 1 and up the examples of a row; a plain batch has one a row."""
+    """[B T]: 0 is padding, 1 and up are the examples of a row. A plain batch has one for each row."""
     return batch.get(f"{side}_segments", (batch[side] != 0).astype(np.int32))
 
 
@@ -103,7 +103,7 @@ def test_evaluation_sees_every_example_exactly_once(data):
 
 
 def _without_unknown(text):
-    """The test split's own letter is unknown to the vocabulary, and unknown pieces are not shown."""
+    """The letter of the test split only is unknown to the vocabulary, and unknown tokens are not shown."""
     return " ".join(text.replace("ж", "").split())
 
 
@@ -163,7 +163,7 @@ def test_the_fingerprint_follows_the_content(made_up, pair_data):
 
 
 def test_later_opens_read_nothing(made_up, monkeypatch, pair_data):
-    """With files behind the set (here a stamp stands for them), opening takes the cached arrays."""
+    """If the set has files (simulated by a stamp), opening it uses the cached arrays."""
     monkeypatch.setattr(sources, "stamp", lambda name: "unchanged")
     first = pair_data().prepare()
     with monkeypatch.context() as patch:
@@ -194,7 +194,7 @@ def test_a_part_of_a_split_is_a_fixed_sample(data):
     assert [len(part) for part in parts] == [11, 11, 17, SIZES["test"]]
     assert parts[0] == parts[1] < parts[2] < parts[3] == {i for i in whole if i >= 0}
     lengths = data._prepared.tokens["test"][0].lengths
-    assert max(lengths[list(parts[0])]) > np.median(lengths)  # not the shortest ones
+    assert max(lengths[list(parts[0])]) > np.median(lengths)  # the sample is not made of the shortest ones
 
 
 def test_target_tokens_are_those_that_the_loss_counts(made_up, pair_data):

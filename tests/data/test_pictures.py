@@ -1,4 +1,4 @@
-"""Every kind of picture that a user's file can hold, as the same 8-bit numbers; what cannot be read is one line."""
+"""Every kind of picture that a user's file can hold, read as the same 8-bit numbers. Unreadable files are one line."""
 
 import io
 import struct
@@ -12,7 +12,7 @@ from attention_research.data.pictures import MOST_PIXELS, decoded, eight_bits, r
 from attention_research.errors import ConfigError
 
 GREY = 160
-#: Every mode that Pillow has -> how the same grey is written in it.
+#: Every mode of Pillow -> how the same grey is written in it.
 MODES = {
     "1": None, "L": GREY, "P": None, "RGB": (GREY,) * 3, "RGBX": (GREY, GREY, GREY, 255),
     "CMYK": (255 - GREY, 255 - GREY, 255 - GREY, 0),
@@ -32,7 +32,7 @@ def grey(mode):
         return grey(mode.upper() if mode == "La" else "RGBA").convert(mode)
     if mode == "LAB":
         return Image.new("LAB", (3, 5), (167, 128, 128))  # L* = 65.5 is sRGB's 159
-    pytest.skip(f"Pillow makes no picture of mode {mode}")
+    pytest.skip(f"Pillow cannot create a picture of mode {mode}")
 
 
 def test_every_mode_of_pillow_is_here():
@@ -59,7 +59,7 @@ FORMATS = {"PNG": "I;16", "TIFF": "I;16", "PPM": "I;16"}
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_grey_of_sixteen_bits_is_scaled(format):
-    """Against float64, over the whole range; an all-dark picture stays dark."""
+    """Compared with float64 over the whole range. An all-dark picture stays dark."""
     values = np.linspace(0, 65535, 35, dtype=np.uint16).reshape(5, 7)
     for some in (values, values % 200):
         found = decoded(saved(Image.fromarray(some), format), 1)[..., 0]
@@ -85,7 +85,7 @@ def test_a_range_that_nobody_can_tell_is_one_line(value):
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "I;16"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_a_photograph_is_upright(orientation, mode):
-    """The corner that EXIF (TIFF 6.0, tag 274) says is the top left one is there, in a format that keeps tags."""
+    """The corner that EXIF (TIFF 6.0, tag 274) names the top left is at the top left, in a format that keeps tags."""
     rows, columns = {1: (0, 0), 2: (0, -1), 3: (-1, -1), 4: (-1, 0), 5: (0, 0), 6: (-1, 0), 7: (-1, -1), 8: (0, -1)}[
         orientation
     ]
@@ -122,7 +122,7 @@ def test_an_animation_is_its_first_frame(format):
 
 
 def huge(side):
-    """A PNG of a few bytes that says it has side x side pixels."""
+    """A PNG of a few bytes that claims a size of side x side pixels."""
     chunk = lambda name, data: struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
     header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")

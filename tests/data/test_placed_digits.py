@@ -1,4 +1,4 @@
-"""Placed digits: label and cell against what is read from the pixels alone."""
+"""Placed digits: label and cell against the content that is read from the pixels alone."""
 
 import handmade_digits
 import numpy as np

@@ -1,4 +1,4 @@
-"""The order of training: pure in (seed, step), complete in every epoch, packed as first-fit says."""
+"""The order of training: pure in (seed, step), complete in every epoch, packed by first-fit."""
 
 import itertools
 
@@ -74,12 +74,12 @@ def test_buckets_have_the_smallest_shape_that_holds(pairs, batch_size):
         smallest = [min(b for b in boundaries if b >= max(pairs[row[0]])) for row in step.rows if row]
         assert step.source_length == max(smallest)
         mixed += len(set(smallest)) > 1
-    # Only what is left over of a bucket travels upwards: at most one mixed batch for each boundary between buckets.
+    # Only the remainder of a bucket moves to a larger one: at most one mixed batch at each boundary between buckets.
     assert mixed <= len(boundaries) - 1
 
 
 def textbook_first_fit(lengths, source_length, target_length, order):
-    """Into the first row with room, all rows open."""
+    """Puts each example into the first row with room, with all rows open."""
     rows = []
     for example in order:
         for row in rows:

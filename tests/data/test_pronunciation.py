@@ -51,7 +51,7 @@ def test_which_words_are_kept(word, kept):
 
 @pytest.fixture
 def hand_made(data_home, tmp_path, monkeypatch):
-    """The lines and 96 words more as a package, already downloaded."""
+    """The lines and 96 further words as a package, already downloaded."""
     wheel = tmp_path / "made.whl"
     with zipfile.ZipFile(wheel, "w") as zipped:
         more = [f"{word} W ER1 D\n{word}(2) W AO0 D" for word in WORDS]
@@ -69,7 +69,7 @@ def examples(name):
 
 
 def test_a_hand_made_package_through_the_builder(hand_made):
-    """Letters apart, no stress; what is then the same once; all of a word in the split that its MD5 says."""
+    """Letters are separated and stress is removed. Equal results count once. The word's MD5 determines its split."""
     reports = []
     sources.prepare_dataset("pronunciation/en", reports.append)
     said = {"'bout": ["B AW T"], "accuse": ["AH K Y UW Z"], "read": ["R EH D", "R IY D"], "use": ["Y UW Z"],
@@ -99,7 +99,7 @@ def test_its_names_are_known_and_a_wrong_one_is_one_line():
 @pytest.mark.slow
 @pytest.mark.data
 def test_the_real_package():
-    """The counts; no word in two splits; 39 phonemes and 27 letters."""
+    """Checks the counts, that no word is in two splits, and the 39 phonemes and 27 letters."""
     archive = fetch(pronouncing_dictionary.PACKAGE)
     entries = list(pronouncing_dictionary.read_entries(archive))
     splits = collections.Counter(split_of(word) for word, _ in entries)

@@ -1,4 +1,4 @@
-"""A pinned archive through the real pip: fetched, checked, reused; every failure is one line."""
+"""A pinned archive through the real pip: fetched, checked, reused. Every failure is one line."""
 
 import hashlib
 import subprocess
@@ -14,7 +14,7 @@ from attention_research.errors import RunError
 
 @pytest.fixture
 def registry(tmp_path, monkeypatch, data_home):
-    """A folder that pip takes for its only registry; the package in it, made for another Python."""
+    """A folder that is pip's only registry, with the package in it, made for another Python version."""
     folder = tmp_path / "registry"
     folder.mkdir()
     path = folder / "tinydata-1.0-py3-none-any.whl"
@@ -32,7 +32,7 @@ def registry(tmp_path, monkeypatch, data_home):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """How often pip was run."""
+    """The number of pip's calls."""
     count, run = [], subprocess.run
     monkeypatch.setattr(registry_package.subprocess, "run", lambda *a, **k: (count.append(a), run(*a, **k))[1])
     return count

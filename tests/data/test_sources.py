@@ -14,7 +14,7 @@ from attention_research.errors import RunError
 
 
 def segments(batch, side):
-    """[B T]: 0 padding, 1 and up the examples of a row; a plain batch has one a row."""
+    """[B T]: 0 is padding, 1 and up are the examples of a row. A plain batch has one for each row."""
     return batch.get(f"{side}_segments", (batch[side] != 0).astype(np.int32))
 
 
@@ -66,7 +66,7 @@ def test_a_set_that_is_not_there_says_how_to_provide_it(data_home, monkeypatch):
 
 @pytest.mark.slow
 def test_nothing_is_left_in_the_temporary_folder(bible_data, tmp_path, monkeypatch):
-    """Of a set that is prepared, and of one that is not."""
+    """For a prepared set, and for one that is not prepared."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert len(sources.open_split("bible_translate/fr-en", "test")) > 100
     assert not sources.builder("wmt14_translate/fr-en").info.splits
@@ -81,7 +81,7 @@ def test_a_wrong_language_is_one_line(data_home, pair_data):
 
 @pytest.mark.parametrize("packed", [False, True], ids=["buckets", "packed"])
 def test_wmt14_mock_data_goes_through_to_a_batch(data_home, packed, pair_data):
-    """TFDS's own mock: random text as str; what a training step is given is checked in full."""
+    """TFDS's own mock: random text as str. The input of a training step is checked in full."""
     import tensorflow_datasets as tfds
 
     with tfds.testing.mock_data(num_examples=19):
@@ -143,7 +143,7 @@ class Poems(tfds.core.GeneratorBasedBuilder):
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Makes an installed distribution of a text of entry points and the module `poems`."""
+    """Installs a distribution with the given entry points and the module `poems`."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def add(points):
@@ -187,4 +187,4 @@ def test_a_module_that_cannot_be_imported_is_one_line(install, data_home):
     line = r"^the data set poems: its module no_such_module cannot be imported: [^\n]*$"
     with pytest.raises(ConfigError, match=line):
         sources.builder("poems/en")
-    assert not sources.builder("bible_translate/fr-en").info.splits, "another set is not touched"
+    assert not sources.builder("bible_translate/fr-en").info.splits, "other sets should not change"

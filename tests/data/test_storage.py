@@ -1,4 +1,4 @@
-"""The data folder: nothing half written, and one line where it cannot be written."""
+"""The data folder: files are never half written, and an unwritable folder is reported in one line."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The generated sets of tasks and the dialogues: against Python itself, other readers, and a hand-made package."""
+"""The generated task sets and the dialogues: against Python itself, other readers, and a hand-made package."""
 
 import collections
 import hashlib
@@ -17,7 +17,7 @@ SPLITS = ("train", "validation", "test")
 
 
 def test_programs_do_what_their_descriptions_say():
-    """Ours generated both, so running them is safe: the descriptions' own words against what the code gives."""
+    """We generated both, so running the code is safe. Compares the descriptions' words with the code's results."""
     found = dict(itertools.islice(described_programs.programs(), 4000))
     numbers = [4, -3, 9, 12, 7, 0, -8, 5]
 
@@ -51,7 +51,7 @@ def test_an_operation_is_done_to_all_that_went_before():
     codes = [code for _, code in itertools.islice(described_programs.programs(), 3000)]
     inner = [match[1] for code in codes if (match := re.search(r"\[ (.*?) for x", code))]
     for expression in inner:
-        # Without brackets 2 * (x + 3) would read as 2 * x + 3: evaluated by Python at x, step by step.
+        # Without parentheses 2 * (x + 3) would read as 2 * x + 3. Python evaluates it at x, step by step.
         assert all(isinstance(eval(expression, {"x": x, "abs": abs}), int) for x in (-7, 0, 5))
     assert any(re.fullmatch(r"\( x \+ \d \) \* \d", one) for one in inner)
     assert not any(re.fullmatch(r"x \+ \d \* \d", one) for one in inner)

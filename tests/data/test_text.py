@@ -1,4 +1,4 @@
-"""Unlabelled text to batches: documents in a row, dense chunks, noise by (seed, epoch, chunk), in evaluation fixed."""
+"""Unlabelled text to batches: consecutive documents, dense chunks, noise by (seed, epoch, chunk), fixed evaluation."""
 
 import itertools
 import random
@@ -26,7 +26,7 @@ SIZES = {"train": 79, "validation": 19, "test": 17}
 
 @pytest.fixture
 def text(data_home):
-    """Documents of 1 to 30 words in place of wiki40b/en, as TFDS's own mock gives them."""
+    """Documents of 1 to 30 words in place of wiki40b/en, in the form of TFDS's own mock."""
     import tensorflow_datasets as tfds
 
     chance = random.Random(7)
@@ -40,7 +40,7 @@ def text(data_home):
 
 
 def text_data(name="wiki40b/en", max_length=LENGTH, pieces=V, objective=None, tokenizer=SentencePiece, **settings):
-    """`TextData` as the config would build it."""
+    """`TextData` as built from a config."""
     return TextData(
         name=name,
         max_length=max_length,
@@ -56,7 +56,7 @@ def same(left, right):
 
 
 def filled_in(source, target):
-    """The raw tokens of a row: behind each sentinel of the target stands what belongs in its place in the source."""
+    """The raw tokens of a row: the tokens after each sentinel of the target, inserted at the sentinel in the source."""
     spans = {}
     for token in target[target != 0][:-1].tolist():
         if token >= V - SENTINELS:
@@ -68,7 +68,7 @@ def filled_in(source, target):
 
 
 def stream(data, split):
-    """All tokens of a split, documents one after the other in the data's order."""
+    """All tokens of a split: the documents one after the other, in the data's order."""
     texts = data._choice.text(split)[0]
     order = np.random.default_rng(1910).permutation(len(texts))
     return list(itertools.chain.from_iterable(data._prepared.tokenizer.encode([texts[index] for index in order])))
@@ -137,7 +137,7 @@ def test_hosts_together_see_the_batch(data):
 
 
 def test_each_epoch_and_each_seed_has_its_own_noise(data):
-    """One batch is all chunks once: how each is cut, by epoch and by seed."""
+    """One batch has every chunk once. Compares how each is cut, between epochs and between seeds."""
     size = data.sizes()["train"]
     noise = {}
     for seed, epoch in ((5, 0), (5, 1), (6, 0)):
@@ -146,7 +146,7 @@ def test_each_epoch_and_each_seed_has_its_own_noise(data):
         noise[seed, epoch] = {filled_in(source, target): target.tolist() for source, target in rows}
     for one, other in itertools.combinations(noise.values(), 2):
         assert one.keys() == other.keys()
-        assert sum(one[chunk] != other[chunk] for chunk in one) > 0.9 * len(one)  # of 4 x 27 ways to cut
+        assert sum(one[chunk] != other[chunk] for chunk in one) > 0.9 * len(one)  # there are 4 x 27 ways to cut
     tokens = cut(stream(data, "train"), RAW)
     source, target = SpanCorruption(vocabulary_size=V)(np.array(tokens[3]), np.random.default_rng([5, 1, 3]))
     assert noise[5, 1][tokens[3]] == target.tolist()

@@ -1,4 +1,4 @@
-"""Tasks as text to text: prefixes, words for classes, what is cut; a batch is a function of (seed, step)."""
+"""Tasks as text to text: prefixes, words for classes, cutting. A batch is a function of (seed, step)."""
 
 from collections import Counter
 from functools import partial
@@ -18,7 +18,7 @@ WORDS = ("bad", "good", "film", "dull", "red", "cut", "old", "new")
 
 
 def examples(split):
-    """Thirty-seven texts of 1 to 29 words with features of every kind of set; different in every split."""
+    """37 texts of 1 to 29 words with features of every kind of set, different in every split."""
     rng = np.random.default_rng([ord(letter) for letter in split])
     texts = [" ".join(rng.choice(WORDS, rng.integers(1, 30))) + f" {split} {number}" for number in range(37)]
     parts = lambda text: {"text": text, "question": text[:19].strip(), "summary": text[-29:].strip()}
@@ -28,7 +28,7 @@ def examples(split):
 
 @pytest.fixture
 def made_up(data_home, monkeypatch):
-    """These texts in the place of every set."""
+    """These texts in place of every set."""
     monkeypatch.setattr(sources, "prepare", lambda name, report: None)
     monkeypatch.setattr(sources, "stamp", lambda name: None)
     monkeypatch.setattr(sources, "languages", lambda name: tuple(sorted(examples("test")[0])))
@@ -37,7 +37,7 @@ def made_up(data_home, monkeypatch):
 
 
 def text_to_text(packed=False, max_length=LENGTH, **settings):
-    """`TextToText` as the config would build it."""
+    """`TextToText` as built from a config."""
     batching = Packed if packed else partial(Buckets, boundaries=(7, 13))
     return TextToText(
         **{"name": "reviews/imdb", "prefix": "sentiment: ", "source": ("text",), "target": "label"} | settings,
@@ -60,7 +60,7 @@ def test_several_features_stand_after_their_names(made_up):
 
 
 def test_a_generated_text_is_compared_with_the_target_of_its_id(made_up):
-    """What evaluation does: ids of a batch index `text`, and decoding the targets gives these back."""
+    """As in evaluation: ids of a batch index `text`, and decoding the targets gives the same texts."""
     data = text_to_text(max_length=61, target_length=41, target="summary").prepare()
     _, references = data.text("test")
     seen = {}
@@ -72,7 +72,7 @@ def test_a_generated_text_is_compared_with_the_target_of_its_id(made_up):
 
 
 def test_what_is_too_long_is_cut_not_left_out(made_up):
-    """Both sides keep their beginning and the end of sentence; a target is as wide as the longest may be."""
+    """Both sides keep their beginning and EOS. A target array is as wide as the longest target may be."""
     data = text_to_text(target_length=SHORT, target="summary").prepare()
     assert data.sizes()["train"] == 37 and data.dropped == 0
     whole = [data.tokenizer.encode(side) for side in data.text("train")]
@@ -86,7 +86,7 @@ def test_what_is_too_long_is_cut_not_left_out(made_up):
         assert batch["target"].shape[1] == SHORT and {x.dtype for x in batch.values()} == {np.dtype(np.int32)}
         rows = zip(batch["source"], batch["target"], strict=True)
         found.update((tuple(source[source != 0]), tuple(target[target != 0])) for source, target in rows)
-    found.pop(((), ()))  # 37 examples in rows of 4 leave empty ones
+    found.pop(((), ()))  # 37 examples in rows of 4 leave empty rows
     assert found == expected
 
 

@@ -29,7 +29,7 @@ def test_special_tokens(tokenizer):
 
 
 def test_a_bracket_and_its_label_can_be_one_piece(data_home):
-    """A linearised tree is then as many tokens as it has brackets and words, and EOS."""
+    """A linearised tree has one token for each bracket and word, and EOS."""
     trees = ["(S (NP XX )NP (VP XX (NP XX XX )NP )VP . )S", "(S (NP XX XX )NP (VP XX )VP . )S"] * 9
     mixed, apart = (kind(vocabulary_size=60).fit(trees) for kind in (MixedScripts, SentencePiece))
     assert [len(ids) for ids in mixed.encode(trees)] == [len(tree.split()) + 1 for tree in trees]
@@ -74,7 +74,7 @@ def test_too_few_pieces_is_one_line(data_home):
 
 
 def test_ids_beyond_the_pieces_are_left_out(data_home):
-    """A model whose vocabulary is larger than the pieces that a tiny text gave may produce them."""
+    """A model whose vocabulary is larger than that of a tiny text may produce them."""
     tokenizer = SentencePiece(vocabulary_size=8000).fit(["un deux trois", "one two three"], lambda line: None)
     ids = tokenizer.encode(["un deux"])[0]
     assert tokenizer.size < 8000 and tokenizer.decode([[7999, *ids]]) == ["un deux"]

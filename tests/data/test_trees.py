@@ -1,4 +1,4 @@
-"""Trees: reading, linearising by hand; the grammar's trees and their data set."""
+"""Trees: reading and linearising by hand; the grammar's trees and their data set."""
 
 import itertools
 import math
@@ -57,7 +57,7 @@ def test_the_grammar_gives_the_same_different_sentences_every_time():
 
 
 def test_every_rule_is_reachable_and_every_weight_counts():
-    """Symbols are all defined and used; drawn rules come in the proportion of their weights (5 standard deviations)."""
+    """All symbols are defined and used. Drawn rules have the proportions of their weights (5 standard deviations)."""
     used = {part for rules in grammar.RULES.values() for _, right in rules for part in right.split()} | {"S"}
     assert used == grammar.RULES.keys() | grammar.WORDS.keys() and not grammar.RULES.keys() & grammar.WORDS.keys()
     chance, draws = random.Random(5), 4000
@@ -70,7 +70,7 @@ def test_every_rule_is_reachable_and_every_weight_counts():
 
 
 def test_verbs_agree_with_their_subjects():
-    """In the first clause of each tree: the head of the subject and the first verb are both singular or both plural."""
+    """In the first clause of each tree, the head of the subject and the first verb have the same number."""
     plural = re.compile(r"NNS|CD")
     checked = 0
     for tree in some_trees():
@@ -86,8 +86,10 @@ def test_verbs_agree_with_their_subjects():
 
 
 def test_the_generated_data_set(data_home, monkeypatch, pair_data):
-    """Through the builder and `data prepare`: no package is fetched, the splits are those of the sentences, and a tree
-    that became tokens is the same tree again."""
+    """Through the builder and `data prepare`: no package is fetched, and the splits are those of the sentences.
+
+    A tree that became tokens is the same tree again.
+    """
     monkeypatch.setattr(grammar, "SENTENCES", 300)
     reports = []
     counts = sources.prepare_dataset("parse_generated/en", reports.append)

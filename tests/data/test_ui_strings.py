@@ -35,10 +35,10 @@ def test_which_pairs_are_kept(case):
 def test_a_text_stands_once_up_to_case_digits_and_placeholders():
     pairs = [
         ("a", ("x",), "Bouton 1 de {n}", "Button 1 of {n}"),
-        ("b", ("x",), "Touche 12 de {m}", "button 12 of {m}"),  # the English text is there
-        ("b", ("y",), "bouton 3 de {n}", "Key 3 of {n}"),  # the French text is there
+        ("b", ("x",), "Touche 12 de {m}", "button 12 of {m}"),  # the English text exists already
+        ("b", ("y",), "bouton 3 de {n}", "Key 3 of {n}"),  # the French text exists already
         ("c", ("x",), "Touche", "Key"),
-        ("c", ("y",), "Touche 5 de {m}", "Key 5 of {m}"),  # what was left out leaves no trace
+        ("c", ("y",), "Touche 5 de {m}", "Key 5 of {m}"),  # a pair that was left out has no effect
     ]
     assert list(ui_strings.distinct(pairs)) == [pairs[0], pairs[3], pairs[4]]
 
@@ -53,7 +53,7 @@ COMPONENTS = [f"component_{index}" for index in range(60)]
 
 @pytest.fixture
 def hand_made(data_home, tmp_path, monkeypatch):
-    """A package of sixty components, already downloaded: each with a text of its own and one that all have."""
+    """A package of sixty components, already downloaded. Each has its own text and one that all have."""
     wheel = tmp_path / "made.whl"
     with zipfile.ZipFile(wheel, "w") as zipped:
         zipped.writestr("homeassistant/components/component_1/strings.json", '{"own": "not a translation"}')
@@ -71,7 +71,10 @@ def hand_made(data_home, tmp_path, monkeypatch):
 
 
 def test_a_hand_made_package_through_the_builder(hand_made, capfd):
-    """Every component's own text is in the split of its name, the text that all have in that of the first."""
+    """Every component's own text is in the split of its name.
+
+    The common text is in the split of the first component.
+    """
     reports = []
     counts = sources.prepare_dataset("ui_translate/de-en", reports.append)
     expected = {"train": {}, "validation": {}, "test": {}}
@@ -107,7 +110,7 @@ COUNTS = {
 @pytest.mark.data
 @pytest.mark.parametrize("language", fast_are(["de"], COUNTS.keys()))
 def test_the_real_package(language):
-    """The counts; no component, English text or foreign text in two splits."""
+    """Checks the counts, and that no component, English text or foreign text is in two splits."""
     counts, where = dict.fromkeys(COUNTS["fr"], 0), {}
     for component, _, foreign, english in ui_strings.read_pairs(fetch(ui_strings.PACKAGE), language):
         split = split_of(component)

@@ -21,7 +21,7 @@ def words(data_home):
 
 
 def test_ids_go_by_frequency_then_by_the_alphabet(words):
-    """Counted here by hand: a 4, t 3, T 2, then ' AE AH K c s once each."""
+    """Counted by hand: a 4, t 3, T 2, then ' AE AH K c s once each."""
     assert words.encode(["a t T ' AE AH K c s"]) == [[4, 5, 6, 7, 8, 9, 10, 11, 12, 2]]
     counts = collections.Counter(" ".join(LINES).split())
     assert words.size == 4 + len(counts) == 13
@@ -82,7 +82,7 @@ def test_no_token_at_all_is_one_line(data_home, settings):
 
 
 def test_pairs_are_read_through_it(made_up):
-    """What a training step is given are the words of the training split and unknown ones of the others."""
+    """A training step gets the words of the training split, and unknown words of the others."""
     data = PairData(
         name="wmt14_translate/fr-en", source_language="fr", target_language="en", max_length=61, vocabulary_size=97,
         tokenizer=partial(Words, vocabulary_size=97), batching=partial(Buckets, max_length=61),

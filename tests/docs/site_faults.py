@@ -1,4 +1,4 @@
-"""Faults of a built site: raw markup in what a reader sees, links that lead nowhere, pages wider than the window.
+"""Faults of a built site: raw markup in visible text, broken links, pages wider than the window.
 
     make docs && .venv/bin/python tests/docs/site_faults.py build/docs [WIDTH ...]
 
@@ -16,16 +16,16 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-#: Markup that no reader should see.
+#: Markup that a reader should not see.
 RAW = re.compile(r"\$\$|\\(?:frac|mathrm|begin|sum|sqrt|left)\b|```|\]\(|\{(?:doc|ref|toctree|eval-rst)\}|\*\*\w")
-#: Elements whose text is code, or is not shown.
+#: Elements whose text is code or is not shown.
 UNREAD = ("pre", "code", "script", "style", "math", "title")
-#: Pages that Sphinx writes and nobody reads through.
+#: Pages that Sphinx generates, which are not checked.
 LISTS = ("genindex.html", "search.html", "py-modindex.html")
 
 
 class Page(HTMLParser):
-    """The visible text of a page outside code, its ids, and what it links to."""
+    """The visible text of a page outside code, its ids, and its links."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -49,7 +49,7 @@ class Page(HTMLParser):
 
 
 def faults(site: Path) -> Iterator[str]:
-    """A line a fault of raw markup and of links within the site."""
+    """One line for each fault: raw markup, and links within the site."""
     read = cache(lambda file: Page(file.read_text(encoding="utf-8")))
     for file in sorted(site.rglob("*.html")):
         name, page = file.relative_to(site), read(file)
@@ -70,7 +70,7 @@ def faults(site: Path) -> Iterator[str]:
 
 
 def wide(site: Path, width: int) -> Iterator[str]:
-    """A line a page that is wider than a window of `width` pixels, with the first element that is."""
+    """One line for each page wider than a window of `width` pixels, with the first element that is too wide."""
     from playwright.sync_api import sync_playwright
 
     first = """() => { const width = document.documentElement.clientWidth;
@@ -82,7 +82,7 @@ def wide(site: Path, width: int) -> Iterator[str]:
         page = browser.new_page(viewport={"width": width, "height": 900})
         for file in sorted(site.rglob("*.html")):
             if 'http-equiv="refresh"' in file.read_text(encoding="utf-8"):
-                continue  # it leads to another page
+                continue  # the link leads to another page
             page.goto(file.resolve().as_uri())
             if found := page.evaluate(first):
                 yield f"{file.relative_to(site)} at {width}: {found}"

@@ -1,4 +1,4 @@
-"""docs/adding_a_variant.md does in a copy of the repository what it says: files, changes, what commands print."""
+"""docs/adding_a_variant.md is carried out in a copy of the repository: files, changes, output of commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = "docs/adding_a_variant.md"
 LAYER, TEST = "attention_research/layers/residuals/layer_scale.py", "tests/layers/test_layer_scale.py"
 BLOCK = re.compile(r"^\*\*`(?P<file>[^`]+)`\*\*|^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*(?:\n> .*)*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-#: The programs that the page names, as this Python has them.
+#: The programs that the page names, run with this Python.
 PROGRAMS = """
 attention-research() { "$PYTHON" -m attention_research "$@"; }
 pytest() { "$PYTHON" -m pytest "$@"; }
@@ -30,11 +30,11 @@ PRINTS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def walk(
     page: str, folder: Path, runs: Callable[[str], bool] = lambda command: True, package: Path | None = None
 ) -> list[str]:
-    """Does what a page says in a folder, from its beginning to its end; returns the commands that were run.
+    """Carries out a page in a folder, from top to bottom. Returns the commands that were run.
 
-    The package that they run lies in `package`, or in the folder itself.
+    The package that the commands use is in `package`, or in the folder itself.
 
-    Raises AssertionError at the first change that does not fit and at the first output that is another one.
+    Raises AssertionError at the first change that does not apply and at the first output that differs.
     """
     file, done = None, []
     for block in BLOCK.finditer(page):
@@ -43,27 +43,27 @@ def walk(
             file = folder / block["file"]
         elif language == "console":
             commands = COMMAND.findall(text)
-            assert commands, f"a console without a command: {text}"
+            assert commands, f"a console block without a command: {text}"
             for command, prints in commands:
                 command = command.replace("\n> ", "\n")
                 if runs(command):
                     expect(command, prints, folder, package)
                     done.append(command)
         else:
-            assert file is not None, f"a block of {language} that belongs to no file: {text}"
+            assert file is not None, f"a block of {language} without a file: {text}"
             {"python": write, "toml": write, "text": write, "diff": change}[language](file, text)
             file = None
     return done
 
 
 def write(file: Path, text: str) -> None:
-    assert not file.exists(), f"{file} is there already"
+    assert not file.exists(), f"{file} exists already"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
 
 
 def change(file: Path, diff: str) -> None:
-    """A diff without line numbers: what stands before it must be found once."""
+    """Applies a diff without line numbers. Its old text must occur exactly once."""
     lines = diff.splitlines(keepends=True)
     before, after = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
     text = file.read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ def change(file: Path, diff: str) -> None:
 
 
 def shell(command: str, folder: Path, package: Path | None = None) -> tuple[int, str]:
-    """(exit status, what it prints) of a command in a folder, whose package it runs, or that in `package`."""
+    """(exit status, output) of a command in a folder, which uses the package there or in `package`."""
     surroundings = {
         **os.environ,
         "PYTHON": sys.executable,
@@ -94,20 +94,20 @@ def expect(command: str, prints: str, folder: Path, package: Path | None = None)
 
 
 def formatted(files: list[str], folder: Path) -> None:
-    """Ruff has nothing to say of these files."""
+    """Checks these files with Ruff."""
     for check in ("check", "format --check"):
         status, printed = shell(f'"$PYTHON" -m ruff {check} {" ".join(files)}', folder)
         assert status == 0, printed
 
 
 def there(page: str, *folders: Path) -> None:
-    """Each file that the prose names is in one of the folders."""
+    """Checks that each file named in the prose is in one of the folders."""
     for name in re.findall(r"`((?:attention_research|tests|docs)/[^`\n]+)`", BLOCK.sub("", page)):
         assert any((folder / name).exists() for folder in folders), name
 
 
 def trains(command: str) -> bool:
-    """Those that take long."""
+    """Whether a command trains, which takes long."""
     return command.startswith(("pytest", "attention-research reproduce")) and "--render" not in command
 
 
@@ -118,7 +118,7 @@ def page(root):
 
 @pytest.fixture
 def copy(root, tmp_path):
-    """The parts of the repository that the page is about, in a folder of their own."""
+    """The parts of the repository that the page needs, in a temporary folder."""
     folder = tmp_path / "repository"
     for part in ("attention_research", "configs", "experiments/vaswani2017", "tests"):
         shutil.copytree(root / part, folder / part)
@@ -149,7 +149,7 @@ MISTAKES = {
 
 @pytest.mark.slow
 def test_the_oracle_finds_a_wrong_layer(page, copy):
-    """One wrong layer and its test a mistake, beside the right ones, in one run of pytest."""
+    """For each mistake a wrong layer and its test beside the right ones, in one run of pytest."""
     walk(page, copy, lambda command: False)
     layer, test = ((copy / path).read_text(encoding="utf-8") for path in (LAYER, TEST))
     name = Path(LAYER).stem
@@ -218,7 +218,7 @@ def test_a_page_is_walked_and_one_that_is_stale_is_found(tmp_path):
             walk(TOY.replace(old, new), tmp_path / str(number))
 
 
-#: A page -> the commands that it runs, and the files that it adds or changes.
+#: Page -> the commands that it runs, and the files that it adds or changes.
 PAGES = {"adding_a_data_set": (9, 3), "adding_a_study": (4, 2), "adding_a_metric": (3, 3)}
 FILE = r"^\*\*`([^`.][^`]+)`\*\*$"
 

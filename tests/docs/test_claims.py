@@ -1,4 +1,4 @@
-"""docs/claims.md is what the claims and the records say; no claim is without its command and its function."""
+"""docs/claims.md agrees with the claims and the records. Every claim has a command and a function."""
 
 import csv
 import re
@@ -29,13 +29,13 @@ def claims(root):
 
 @pytest.fixture(scope="module")
 def judgements(root):
-    """Claim -> what the records say of it, those that a paper alone makes included."""
+    """Claim -> the judgement of the records, including claims that need only a paper."""
     with open(root / "experiments/claims.csv", encoding="utf-8", newline="") as file:
         return {claim["id"]: judgement(root, claim) for claim in csv.DictReader(file)}
 
 
 def quoted(text):
-    """(claim, verdict) that a text quotes, and what is left of it."""
+    """(claim, verdict) pairs that a text quotes, and the rest of the text."""
     text = " ".join(text.split())
     found = [
         (claim, one["verdict"]) for one in QUOTED.finditer(text) for claim in re.findall("[a-z0-9-]+", one["claims"])
@@ -50,7 +50,7 @@ def test_a_text_quotes_verdicts_with_their_claims():
 
 
 def test_every_verdict_in_prose_is_the_recorded_one(root, judgements):
-    """A README gives a verdict only with its claim, as `QUOTED`, so that a new record cannot leave it behind."""
+    """A README states a verdict only together with its claim (`QUOTED`), so that it is checked against new records."""
     readmes = [root / "README.md", *root.glob("experiments/*/README.md")]
     count = 0
     for path in (*readmes, *root.glob("docs/*.md")):
@@ -99,14 +99,14 @@ def test_claims_stand_once_and_every_study_reads_those_that_name_it(root):
 
 
 def test_a_verdict_for_which_nothing_is_trained_compares_no_seeds(root):
-    """A claim that is called exact, or a count, is judged whatever its models have learned."""
+    """A claim of the kind exact or count is judged whatever its models have learned."""
     found = [(claim["id"], judgement(root, claim)) for claim in claims_of_the_lectures(root)]
     exact = [(name, one.cases) for name, one in found if one.learned is None]
     assert len(exact) > 50 and not [name for name, cases in exact if re.search(r" over \d+ seeds", " ".join(cases))]
 
 
 def test_no_verdict_waits_for_a_margin(root):
-    """An equality without a margin is not tested, whatever the numbers: claims.csv names one for each."""
+    """An equality without a margin is never tested. claims.csv has a margin for each."""
     tables = {path.relative_to(root): path.read_text() for path in root.glob("experiments/*/results/*/*/table.md")}
     assert tables and not [path for path, text in tables.items() if NO_MARGIN in text]
 

@@ -1,4 +1,4 @@
-"""The examples in docstrings print what they say."""
+"""Doctests: the examples in docstrings print the documented output."""
 
 import doctest
 import importlib

@@ -1,4 +1,4 @@
-"""docs/lookup_to_transformer.md: every block runs, in order, in one namespace, and prints what the page says."""
+"""docs/lookup_to_transformer.md: every block runs, in order, in one namespace, and prints the documented output."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def page(root):
 
 
 def run(text: str) -> tuple[int, str]:
-    """(examples run, a report of those that failed) over the Python blocks of a page."""
+    """(number of examples, a report of the failed ones) for the Python blocks of a page."""
     namespace: dict = {}
     report: list[str] = []
     runner = doctest.DocTestRunner(verbose=False)
     for fence in FENCE.finditer(text):
         line = text.count("\n", 0, fence.start(1))
         block = doctest.DocTestParser().get_doctest(fence[1], namespace, PAGE, PAGE, line)
-        assert block.examples, f"the block at line {line} has no example"
+        assert block.examples, f"the block at line {line} should have an example"
         runner.run(block, out=report.append, clear_globs=False)
         namespace = block.globs
     return runner.tries, "".join(report)

@@ -1,5 +1,7 @@
-"""What pages list is complete: the page of licences names every package that data or weights come from, and every fault
-of the page on reliability has a test."""
+"""Lists in pages are complete.
+
+The page of licences names every package with data or weights, and every fault on the reliability page has a test.
+"""
 
 import ast
 import re
@@ -8,12 +10,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-#: What a package is called in the sources -> what the page says after its version.
+#: Name of a package in the sources -> the text after its version on the page.
 KINDS = {"Package": "", "DebianPackage": " (Debian)"}
 
 
 def packages() -> set[str]:
-    """Name and version of every package in the sources, as the page has them."""
+    """Name and version of every package in the sources, in the page's form."""
     found = set()
     for file in (*(ROOT / "attention_research").rglob("*.py"), *(ROOT / "experiments").rglob("*.py")):
         text = file.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The site: what its extension makes of pages and docstrings; the whole of it builds without a warning (slow)."""
+"""The site: the extension's treatment of pages and docstrings. The whole site builds without a warning (slow)."""
 
 import importlib.util
 import re
@@ -76,14 +76,14 @@ def test_a_page_of_a_package_has_all_its_modules_and_every_package_has_a_page():
     files = [file for file in (ROOT / "attention_research/kernels").rglob("*.py") if file.name != "__init__.py"]
     assert text.count("automodule::") == len(files)
     pages = {found["name"] for found in site.PACKAGE.finditer((ROOT / "docs/api.md").read_text(encoding="utf-8"))}
-    without = {"cli", "workdirs"}  # called by command
+    without = {"cli", "workdirs"}  # used through commands
     packages = {folder.parent.name for folder in (ROOT / "attention_research").glob("*/__init__.py")}
     assert pages == packages - without
 
 
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):
-    """In the plain theme, since Furo renders the whole navigation for each page: half a second, ten times the rest."""
+    """In the plain theme: Furo renders the whole navigation on each page, which takes ten times as long as the rest."""
     assert importlib.util.find_spec(runpy.run_path(str(ROOT / "docs/conf.py"))["html_theme"])
     command = (sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-D", "html_theme=basic", "-c", "docs")
     done = subprocess.run((*command, ".", str(tmp_path / "site")), cwd=ROOT, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""What a clone weighs: its files, their bytes, and each recorded picture."""
+"""The size of a clone: the number of files, their bytes, and the size of recorded pictures."""
 
 import subprocess
 
@@ -6,7 +6,7 @@ import pytest
 
 from attention_research.analysis.picture_file import MOST_BYTES
 
-#: A clone without its history has fewer files than this, and fewer bytes.
+#: A clone without its history has fewer files and fewer bytes than this.
 FILES, BYTES = 2_000, 20_000_000
 
 
@@ -18,7 +18,7 @@ def test_pictures_are_small(root):
 
 def test_a_clone_is_small(root):
     if not (root / ".git").exists():
-        pytest.skip("no git checkout")
+        pytest.skip("not a git checkout")
     listed = subprocess.run(("git", "ls-files", "-z"), cwd=root, capture_output=True, text=True, check=True).stdout
     files = [root / name for name in listed.split("\0") if name and (root / name).exists()]
     assert len(files) < FILES and sum(path.stat().st_size for path in files) <= BYTES
