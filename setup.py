@@ -1,6 +1,6 @@
-"""The package with the folders beside it, which a wheel has inside: ``attention_research.configs`` and so on.
+"""Adds the folders beside the package to the wheel, as ``attention_research.configs`` and so on.
 
-All else stands in setup.cfg, which cannot add packages to those that it finds.
+All other metadata is in setup.cfg, which cannot add packages to those that it finds.
 """
 
 from setuptools import find_packages, setup
