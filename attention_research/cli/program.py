@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import importlib
 import io
@@ -90,7 +91,7 @@ def dispatch(argv: list[str]) -> int:
         raise ConfigError(f"{name}: no such command{nearest(name, list(COMMANDS))}")
     overrides = [_override(word) for word in rest if word.startswith("--config.")]
     rest = [word for word in rest if not word.startswith("--config.")]
-    parser, command = _parser(name)
+    parser, command = _parser(Parser(prog="attention-research").add_subparsers(), name)
     known, unknown = parser.parse_known_args(rest)
     if unknown:
         options = [option for action in parser._actions for option in action.option_strings]
@@ -98,23 +99,23 @@ def dispatch(argv: list[str]) -> int:
     return command.run(known, overrides)
 
 
-def _parser(name: str) -> tuple[Parser, ModuleType]:
-    """The parser of a command, and its module."""
-    parser = Parser(prog=f"attention-research {name}", description=COMMANDS[name], allow_abbrev=False)
-    command = importlib.import_module(f"attention_research.cli.{name}")
-    command.options(parser)
-    return parser, command
-
-
 def whole_parser() -> Parser:
-    """One parser of all commands, which describes the command line to tools. `dispatch` does not use it."""
+    """One parser of all commands, which describes the command line to tools. `dispatch` makes only that of a command,
+    since the modules of all commands take longer to import."""
     parser = Parser(prog="attention-research", allow_abbrev=False)
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(metavar="COMMAND")
-    for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
-        importlib.import_module(f"attention_research.cli.{name}").options(command)
+    for name in COMMANDS:
+        _parser(commands, name)
     return parser
+
+
+def _parser(commands: argparse._SubParsersAction[Parser], name: str) -> tuple[Parser, ModuleType]:
+    """Adds the parser of a command to `commands`. Returns it and the module of the command."""
+    parser = commands.add_parser(name, help=COMMANDS[name], description=COMMANDS[name], allow_abbrev=False)
+    module = importlib.import_module(f"attention_research.cli.{name}")
+    module.options(parser)
+    return parser, module
 
 
 def _override(word: str) -> tuple[str, str]:
