@@ -16,7 +16,7 @@ from attention_research.data import sources, storage
 from attention_research.data.batching import read_ahead
 from attention_research.data.in_memory import InMemory
 from attention_research.data.labelled_arrays import kept
-from attention_research.data.names import LABELLED_IMAGES, added, check_name
+from attention_research.data.names import check_name
 from attention_research.data.prepared import chosen
 from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
@@ -57,9 +57,7 @@ class ImageData(InMemory):
         train_examples: Positive | None = None,
         augmentation: Literal["none", "flip_and_shift"] = "none",
     ):
-        check_name(name)
-        if name.split(":")[0] not in (*LABELLED_IMAGES, *added()):
-            raise ConfigError(f"data.name: {name} has no images with one label each; {', '.join(LABELLED_IMAGES)} have")
+        check_name(name, kind="images")
         if channels not in (1, 3):
             raise ConfigError(f"data.channels: an image has 1 channel or 3, not {channels}")
         self.name, self.side, self.channels, self.max_length = name, side, channels, 1

@@ -93,6 +93,25 @@ LABELLED_IMAGES = ("fashion_images", "digit_images", *IMAGE_BUILDERS[:-1])
 #: Builders of TFDS with a feature `text`; some have no configs.
 TEXT_BUILDERS = ("c4", "wiki40b", "wikipedia", "lm1b", "imdb_reviews")
 _OF_TFDS = (*TFDS_BUILDERS, *IMAGE_BUILDERS, *TEXT_BUILDERS)
+_PAIRS = (
+    *("bible_translate", "ui_translate", "generated_translation", "pronunciation", "parse_generated", "headlines"),
+    *("trivia", "dialogue", "described_programs", "run_lengths", "articles"),
+)
+_LABELLED_TEXTS = ("reviews", "news", "labelled_generated")
+#: `data.kind` -> (what it reads, the builders of such sets). A kind that is absent here is not checked.
+READ_BY = {
+    "pairs": ("pairs of texts", (*_PAIRS, *TFDS_BUILDERS)),
+    "text_to_text": ("texts", (*_PAIRS, *_LABELLED_TEXTS, *TFDS_BUILDERS)),
+    "text": ("texts", (*_LABELLED_TEXTS, *TEXT_BUILDERS)),
+    "labelled": ("texts with one label each", _LABELLED_TEXTS),
+    "images": ("images with one label each", LABELLED_IMAGES),
+    "captions": ("images with captions", ("stamp_captions", "emoji_names", "coco_captions")),
+    "image_questions": ("questions about images", ("shape_questions",)),
+}
+#: The sets of images among them.
+_OF_IMAGES = ("images", "captions", "image_questions")
+#: An error lists at most this many sets.
+_LISTED = 8
 #: The entry-point group in which other packages name their sets.
 GROUP = "attention_research.datasets"
 _FORM = re.compile(r"(?P<builder>[a-z0-9_]+)(?P<config>/[\w.\-]+)?(:\d+\.\d+\.\d+)?")
@@ -149,13 +168,35 @@ def _builders(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name.split("/")[0] for name in names))
 
 
-def check_name(name: str, key: str = "data.name") -> None:
-    """Raises `ConfigError` with the nearest valid name, unless the name can be that of a set."""
-    if is_known(name):
-        return
+def check_name(name: str, key: str = "data.name", kind: str | None = None) -> None:
+    """Raises `ConfigError` with the nearest valid name, unless the name can be that of a set.
+
+    With a `kind` of data, only sets that this kind reads are named. A kind that reads texts refuses sets of images, and
+    a kind that reads images refuses all other sets.
+    """
     valid = [*dataset_names(), *(f"{builder}/CONFIG" for builder in TFDS_BUILDERS), *TEXT_BUILDERS, *IMAGE_BUILDERS]
-    nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.0)[0]
-    raise ConfigError(f"{key}: no such data set: {name!r}; did you mean {nearest}?")
+    known = is_known(name)
+    if kind not in READ_BY:
+        if not known:
+            nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.0)[0]
+            raise ConfigError(f"{key}: no such data set: {name!r}; did you mean {nearest}?")
+        return
+    what, builders = READ_BY[kind]
+    builder = name.split("/")[0].split(":")[0]
+    of_kind = (*builders, *_builders(added()))
+    of_images = [each for one in _OF_IMAGES for each in READ_BY[one][1]]
+    if known and (builder in of_kind or (kind not in _OF_IMAGES and builder not in of_images)):
+        return
+    fitting = [one for one in dict.fromkeys([*valid, *added()]) if one.split("/")[0] in of_kind]
+    near = [] if known else difflib.get_close_matches(name, fitting, n=1)
+    wrong = f"{name} is not a set of {what}" if known else f"no such data set: {name!r}"
+    if near:
+        raise ConfigError(f"{key}: {wrong}; did you mean {near[0]}?")
+    firsts = {one.split("/")[0]: one for one in reversed(fitting)}  # of each builder
+    listed = [*reversed(firsts.values())][:_LISTED]
+    more = len(fitting) - len(listed)
+    others = f" and {more} more (attention-research list datasets)" if more else ""
+    raise ConfigError(f"{key}: {wrong}; data.kind={kind} reads {what}: {', '.join(listed)}{others}")
 
 
 def check_files(files: Mapping[str, Sequence[str]], key: str = "config.data") -> None:
@@ -202,7 +243,7 @@ def check_folder(folder: str, files: Mapping[str, str], key: str = "config.data"
 def check_section(section: Mapping[str, Any], key: str = "config.data") -> None:
     """Raises `ConfigError` for a mistake in a resolved data section that can be found without reading data."""
     if "name" in section:
-        check_name(section["name"], f"{key}.name")
+        check_name(section["name"], f"{key}.name", section["kind"])
     if section["kind"] == "files":
         check_files({split: section[split] for split in ("train", "validation", "test")}, key)
     if section["kind"] == "caption_folder":

@@ -303,7 +303,7 @@ class PairData(Pairs):
         batching: Child["batching"] = "buckets",
         train_examples: Positive | None = None,
     ):
-        check_name(name)
+        check_name(name, kind="pairs")
         super().__init__(name, max_length, tokenizer, batching, train_examples)
         self.languages, self.vocabulary_size = (source_language, target_language), vocabulary_size
 

@@ -65,7 +65,7 @@ def labels(name: str) -> tuple[str, ...]:
 
     Raises `ConfigError`, which lists the sets with labels, for any other set.
     """
-    check_name(name)
+    check_name(name, kind="labelled")
     builder, of_module = _builder_of(name), lambda one: getattr(_module(one), "LABELS", {})
     found = of_module(builder).get(name.split(":")[0]) if builder in modules() else None
     if found is None:

@@ -101,7 +101,7 @@ class TextData(Pairs):
         tokenizer: Child["tokenizer"] = "sentencepiece",
         train_examples: Positive | None = None,
     ):
-        check_name(name)
+        check_name(name, kind="text")
         super().__init__(name, max_length, tokenizer, lambda: None, train_examples)  # no batching by length
         self.vocabulary_size, self.sentinels, self.objective = vocabulary_size, sentinels, objective()
         self.lengths = self.objective.lengths(max_length)

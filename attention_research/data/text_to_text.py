@@ -84,7 +84,7 @@ class TextToText(Pairs):
         batching: Child["batching"] = "buckets",
         train_examples: Positive | None = None,
     ):
-        check_name(name)
+        check_name(name, kind="text_to_text")
         super().__init__(name, max_length, tokenizer, batching, train_examples)
         self.prefix, self.source, self.target = prefix, tuple(source), target
         self.vocabulary_size, self.target_length = vocabulary_size, target_length or max_length

@@ -185,7 +185,7 @@ def test_a_set_without_validation_lends_it_a_tenth(data_home):
         ({"name": "fashion_image"}, r"data.name: no such data set: 'fashion_image'; did you mean fashion_images\?"),
         (
             {"name": "emoji_names/en"},
-            r"data.name: emoji_names/en has no images with one label each; fashion_images, .*",
+            r"data.name: emoji_names/en is not a set of images with one label each; .* fashion_images, .*",
         ),
         ({"channels": 2}, r"data.channels: an image has 1 channel or 3, not 2"),
     ],

@@ -35,6 +35,60 @@ def test_an_unknown_name_is_one_line(name, hint):
         names.check_name(name)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "line"),
+    [
+        ("pairs", "fashion_image", "no such data set: 'fashion_image'; data.kind=pairs reads pairs of texts: "),
+        ("pairs", "bible_translate/fr-em", "no such data set: 'bible_translate/fr-em'; did you mean bible_"),
+        ("images", "fashion_image", "no such data set: 'fashion_image'; did you mean fashion_images?"),
+        ("images", "pronunciation/en", "pronunciation/en is not a set of images with one label each; data.kind=images "
+         "reads images with one label each: fashion_images, digit_images, "),
+        ("labelled", "trivia", "no such data set: 'trivia'; data.kind=labelled reads texts with one label each: "),
+        ("labelled", "reviews/imbd", "no such data set: 'reviews/imbd'; did you mean reviews/imdb?"),
+        ("captions", "emoji_names/it", "no such data set: 'emoji_names/it'; did you mean emoji_names/"),
+        ("captions", "digit_images", "digit_images is not a set of images with captions; data.kind=captions reads "
+         "images with captions: stamp_captions/en, emoji_names/en, coco_captions and 3 more (attention-research list "
+         "datasets)"),
+        ("image_questions", "xxx", "no such data set: 'xxx'; data.kind=image_questions reads questions about images: "
+         "shape_questions"),
+    ],
+)  # fmt: skip
+def test_a_kind_of_data_names_only_sets_that_it_reads(kind, name, line):
+    with pytest.raises(ConfigError) as caught:
+        names.check_section({"kind": kind, "name": name})
+    said = str(caught.value)
+    assert said.startswith(f"config.data.name: {line}") and "\n" not in said and len(said) < 400
+
+
+def test_every_set_of_ours_is_read_by_a_kind():
+    """The tables name builders that exist, and no builder is forgotten."""
+    read = {builder for _, builders in names.READ_BY.values() for builder in builders}
+    ours = {name.split("/")[0] for name in names.OWN}
+    assert ours <= read
+    assert read <= ours | {*names.TFDS_BUILDERS, *names.IMAGE_BUILDERS, *names.TEXT_BUILDERS}
+
+
+@pytest.mark.slow
+def test_the_sets_have_the_features_that_their_kinds_read():
+    def needed(kind, features):
+        texts = [name for name, one in features.items() if type(one).__name__ == "Text"]
+        return {
+            "pairs": len(texts) > 1,
+            "text_to_text": len(texts) > 1,
+            "text": "text" in texts,
+            "labelled": {"text", "label"} <= features.keys(),
+            "images": {"image", "label"} <= features.keys(),
+            "captions": {"image", "captions"} <= features.keys(),
+            "image_questions": {"image", "questions"} <= features.keys(),
+        }[kind]
+
+    for name in names.OWN:
+        features = sources.builder(name).info.features
+        for kind, (_, builders) in names.READ_BY.items():
+            if name.split("/")[0] in builders:
+                assert needed(kind, features), (kind, name)
+
+
 @pytest.mark.parametrize("name", [*names.dataset_names(), "wmt16_translate/de-en", "wmt14_translate/fr-en:1.0.0"])
 def test_known_names(name):
     names.check_name(name)
