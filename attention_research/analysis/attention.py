@@ -1,9 +1,9 @@
-"""The attention weights of one sentence and its translation for every layer and head, as labelled NumPy arrays.
+"""The attention weights of a source and a text for every layer and head, as labelled NumPy arrays.
 
 The weights are softmax(Q K^T / sqrt(H)) of Vaswani et al. 2017, equation 1, or those of the attention variant. The
-model computes them in one teacher-forced pass over the source and its own translation. Row t of a decoder map belongs
-to the position that generates token t. This position has read the tokens before it, beginning with the start of the
-sentence.
+model computes them in one teacher-forced pass over the source and the text. The text is the reference of the data or
+the model's own output, and every pass says which. Row t of a decoder map belongs to the position that predicts token t
+of the text. This position has read the tokens before it, beginning with the start of the sentence.
 """
 
 from __future__ import annotations
@@ -19,19 +19,25 @@ import numpy as np
 
 from attention_research.errors import ConfigError, RunError
 from attention_research.layers.structure import Structure
-from attention_research.tokens import BOS, UNKNOWN
+from attention_research.tokens import BOS, PAD, UNKNOWN
 from attention_research.training.evaluation import Trained
 
 _MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # marks the start of a word in SentencePiece
-#: The sequence of an axis -> the label of the axis.
-AXES = {"source": "source tokens", "written": "tokens written", "read": "tokens read before"}
+#: Whose text the decoder reads: that of the data, or that of the model.
+REFERENCE, OUTPUT = "reference", "model output"
+#: The same for a language model, whose output continues the first half of a text.
+TEXT, CONTINUATION = "text", "continuation"
+#: What a model without a decoder reads.
+INPUT = "input"
+#: The token sequences of a batch.
+SIDES = ("source", "target")
 #: (part of the model, kind of attention) -> (title, rows, columns), in the order of the page.
 PLACES = {
-    ("decoder", "cross_attention"): ("cross-attention", "written", "source"),
+    ("decoder", "cross_attention"): ("cross-attention", "text", "source"),
     ("encoder", "self_attention"): ("encoder self-attention", "source", "source"),
-    ("decoder", "self_attention"): ("decoder self-attention", "written", "read"),
-    ("decoder", "wide_self_attention"): ("decoder wide self-attention", "written", "read"),
-    ("decoder", "alignment"): ("alignment", "written", "source"),
+    ("decoder", "self_attention"): ("decoder self-attention", "text", "read"),
+    ("decoder", "wide_self_attention"): ("decoder wide self-attention", "text", "read"),
+    ("decoder", "alignment"): ("alignment", "text", "source"),
 }
 
 
@@ -48,12 +54,29 @@ class AttentionMap:
 
 
 @dataclasses.dataclass(frozen=True)
-class Attention:
-    """The attention of one sentence: its text, its translation, the maps, and facts about the run."""
+class Pass:
+    """One teacher-forced pass over a source (None: the model has none) and a text, and its maps.
 
-    source: str
-    translation: str
+    `of` is `REFERENCE`, `OUTPUT`, `TEXT`, `CONTINUATION` or `INPUT`. Passes of the same `example` have the same source.
+    """
+
+    of: str
+    source: str | None
+    text: str
     maps: tuple[AttentionMap, ...]
+    example: int = 1
+
+    @property
+    def sentences(self) -> dict[str, str]:
+        """Name -> text, of what was read."""
+        return ({} if self.source is None else {"source": self.source}) | {self.of: self.text}
+
+
+@dataclasses.dataclass(frozen=True)
+class Attention:
+    """The attention of one or more passes, and facts about the run."""
+
+    passes: tuple[Pass, ...]
     facts: Mapping[str, str]
 
 
@@ -64,7 +87,8 @@ def of_sentence(trained: Trained, sentence: str, name: str) -> Attention:
     """
     source, target = trained.hypotheses([sentence])[0]
     structure, tokenizer = trained.trainer.structure, trained.data.tokenizer
-    maps = attention_maps(structure, trained.model(), source, target, partial(labels, tokenizer))
+    of = CONTINUATION if trained.continues else OUTPUT
+    maps = attention_maps(structure, trained.model(), source, target, partial(labels, tokenizer), of)
     if not maps:
         kind = trained.config.resolved["model"]["kind"]
         raise ConfigError(f"--attention: this run's model, {kind}, has no attention between tokens")
@@ -73,7 +97,7 @@ def of_sentence(trained: Trained, sentence: str, name: str) -> Attention:
         trained.selection.name, "step"
     )
     facts = {"run": name, averaged: steps, "config": trained.config.hash}
-    return Attention(sentence, tokenizer.decode([target])[0], maps, facts)
+    return Attention((Pass(of, sentence, tokenizer.decode([target])[0], maps),), facts)
 
 
 def attention_maps(
@@ -82,32 +106,56 @@ def attention_maps(
     source: Sequence[int],
     target: Sequence[int],
     label: Callable[[Sequence[int]], list[str]],
+    of: str = OUTPUT,
 ) -> tuple[AttentionMap, ...]:
-    """The maps of a model with these parameters and statistics, for one pair of sequences without padding.
+    """The maps of a model with these parameters and statistics, for one pair of sequences (`map_reader`)."""
+    batch = {"source": np.asarray([source], np.int32), "target": np.asarray([target], np.int32)}
+    return map_reader(structure, arrays, label)(batch, of)
+
+
+def map_reader(
+    structure: Structure, arrays: tuple[Any, Any], label: Callable[[Sequence[int]], list[str]]
+) -> Callable[[Mapping[str, np.ndarray], str], tuple[AttentionMap, ...]]:
+    """The function (batch of one row, whose text the target is) -> the maps, without padding.
 
     If the number of keys does not depend on the length of the sequence, the keys are not tokens but projections, as in
     Linformer, and they are labelled as projections. Raises RunError if weights are not finite.
     """
-    batch_of = lambda s, t: {"source": jnp.asarray([s], jnp.int32), "target": jnp.asarray([t], jnp.int32)}
     weights = lambda arrays, batch: layer_weights(structure.merge(*arrays).log_likelihood(batch)[1])
-    shorter = batch_of(*(tokens[:-1] if len(tokens) > 1 else [*tokens, UNKNOWN] for tokens in (source, target)))
-    other_shapes = jax.eval_shape(weights, arrays, shorter)
-    found = jax.device_get(jax.jit(weights)(arrays, batch_of(source, target)))
-    names = {"source": label(source), "written": label(target), "read": label([BOS, *target[:-1]])}
-    maps = []
-    for (part, kind), (title, rows, columns) in PLACES.items():
-        # A block that attends twice has "self_attention" and "self_attention_2".
-        for place in sorted(place for place in found if place[0] == part and _kind(place[1]) == kind):
-            array = np.asarray(found[place], np.float32)[:, 0]
-            if not np.isfinite(array).all():
-                raise RunError(f"{title}: the attention weights of this run are not finite; its training diverged")
-            keys, keys_are = names[columns], AXES[columns]
-            if other_shapes[place].shape[-1] == array.shape[-1]:
-                keys = [f"projection {number}" for number in range(1, array.shape[-1] + 1)]
-                keys_are = f"projections of the {AXES[columns]}"
-            number = place[1].removeprefix(kind).replace("_", " ")
-            maps.append(AttentionMap(title + number, AXES[rows], keys_are, tuple(names[rows]), tuple(keys), array))
-    return tuple(maps)
+    run = jax.jit(weights)
+
+    def read(batch: Mapping[str, np.ndarray], of: str) -> tuple[AttentionMap, ...]:
+        sides = {name: [int(token) for token in batch[name][0] if token != PAD] for name in SIDES if name in batch}
+        other_length = lambda name, x: _other_length(x) if name in SIDES else x
+        other_shapes = jax.eval_shape(weights, arrays, {name: other_length(name, x) for name, x in batch.items()})
+        found = jax.device_get(run(arrays, {name: jnp.asarray(x) for name, x in batch.items()}))
+        source, target = sides.get("source", []), sides.get("target", [])
+        names = {"source": label(source), "text": label(target), "read": label([BOS, *target[:-1]])}
+        axes = {"source": "source tokens", "text": f"{of} tokens", "read": "tokens read before"}
+        maps = []
+        for (part, kind), (title, rows, columns) in PLACES.items():
+            if not (names[rows] and names[columns] and (target or rows == "source")):  # over an image, for example
+                continue
+            # A block that attends twice has "self_attention" and "self_attention_2".
+            for place in sorted(place for place in found if place[0] == part and _kind(place[1]) == kind):
+                array = np.asarray(found[place], np.float32)[:, 0]
+                keys, keys_are = names[columns], axes[columns]
+                if other_shapes[place].shape[-1] == array.shape[-1]:
+                    keys = [f"projection {number}" for number in range(1, array.shape[-1] + 1)]
+                    keys_are = f"projections of the {axes[columns]}"
+                array = array[:, :, : len(names[rows]), : len(keys)]
+                if not np.isfinite(array).all():
+                    raise RunError(f"{title}: the attention weights of this run are not finite; its training diverged")
+                number = place[1].removeprefix(kind).replace("_", " ")
+                maps.append(AttentionMap(title + number, axes[rows], keys_are, tuple(names[rows]), tuple(keys), array))
+        return tuple(maps)
+
+    return read
+
+
+def _other_length(tokens: np.ndarray) -> np.ndarray:
+    """The tokens [1 T] with another T."""
+    return tokens[:, :-1] if tokens.shape[1] > 1 else np.pad(tokens, ((0, 0), (0, 1)), constant_values=UNKNOWN)
 
 
 def _kind(name: str) -> str:

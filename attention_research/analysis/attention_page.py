@@ -1,8 +1,9 @@
-"""Shows attention as a self-contained HTML page with a choice of kind, layer and head.
+"""Shows attention as a self-contained HTML page with a choice of text, kind, layer and head.
 
-A focused token shows the numbers of its row. The page contains its style, script and weights. It does not access the
-network, and its content security policy forbids it. The weights are stored as JSON, with enough digits to represent the
-float32 values exactly.
+Small maps show all layers and heads at a glance. A focused token shows the numbers of its row. The address of the page
+holds what is chosen, so that a link leads to the same view. The page contains its style, script and weights. It does
+not access the network, and its content security policy forbids it. The weights are stored as JSON, with enough digits
+to represent the float32 values exactly.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from html import escape
 
 import numpy as np
 
-from attention_research.analysis.attention import Attention, AttentionMap
-from attention_research.analysis.attention_script import SCRIPT, STYLE, content_hash
+from attention_research.analysis.attention import Attention, AttentionMap, Pass
+from attention_research.analysis.attention_script import SCRIPT, content_hash
+from attention_research.analysis.attention_style import STYLE
 
 
 def page(attention: Attention) -> str:
     """The HTML of the page."""
     policy = f"default-src 'none'; img-src data:; style-src {content_hash(STYLE)}; script-src {content_hash(SCRIPT)}"
-    kinds = "".join(f"<option>{escape(one.title)}</option>" for one in attention.maps)
+    first = attention.passes[0]
+    sentences = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in first.sentences.items())
     facts = " · ".join(f"{escape(name)} {escape(value)}" for name, value in attention.facts.items())
     return f"""<!doctype html>
 <html lang="en">
@@ -28,22 +31,24 @@ def page(attention: Attention) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <link rel="icon" href="data:,">
-<title>Attention · {escape(attention.source)}</title>
+<title>Attention · {escape(first.text if first.source is None else first.source)}</title>
 <style>{STYLE}</style>
 </head>
 <body>
 <main>
 <h1>Attention of each token</h1>
-<dl class="sentences">
-<dt>source</dt><dd id="source">{escape(attention.source)}</dd>
-<dt>written</dt><dd id="written">{escape(attention.translation)}</dd>
-</dl>
+<dl class="sentences" id="sentences">{sentences}</dl>
 <noscript><p>This page needs JavaScript. Its script is part of the page.</p></noscript>
 <div class="controls">
-<label for="kind">Attention <select id="kind" autocomplete="off">{kinds}</select></label>
+<label for="text">Text <select id="text" autocomplete="off"></select></label>
+<label for="kind">Attention <select id="kind" autocomplete="off"></select></label>
 <label for="layer">Layer <select id="layer" autocomplete="off"></select></label>
 <label for="head">Head <select id="head" autocomplete="off"></select></label>
 </div>
+<details open>
+<summary>All heads at a glance</summary>
+<div class="heads"><div id="heads" role="toolbar" aria-label="Layers and heads"></div></div>
+</details>
 <p id="axes" class="note"></p>
 <div class="views">
 <section class="map" id="map" aria-label="All weights, as squares">
@@ -61,9 +66,11 @@ def page(attention: Attention) -> str:
 </section>
 </div>
 <p class="note">The area of a square is proportional to its weight. Point at a token or a square, or use Tab and the
-arrow keys, to see the weights of a token beside the squares, the largest first. “·” marks a piece that continues a
-word; &lt;s&gt; and &lt;/s&gt; are the start and the end of the sentence.</p>
-<p class="note">Weights of one teacher-forced pass over the source and the model's output · {facts}</p>
+arrow keys, to see the weights of a token beside the squares, the largest first. In a small map, a stronger colour is a
+larger weight; choose a map with a click or the arrow keys. The address of this page changes with what you choose, so
+that a copied address leads to the same view. “·” marks a piece that continues a word; &lt;s&gt; and &lt;/s&gt; are the
+start and the end of the sentence.</p>
+<p class="note">Weights of a teacher-forced pass: the decoder reads the text that is chosen above · {facts}</p>
 </main>
 <script type="application/json" id="data">{_data(attention)}</script>
 <script>{SCRIPT}</script>
@@ -73,13 +80,18 @@ word; &lt;s&gt; and &lt;/s&gt; are the start and the end of the sentence.</p>
 
 
 def _data(attention: Attention) -> str:
-    """The maps as JSON, with <, > and & escaped, so that the JSON can be embedded in HTML."""
-    document = f'{{"maps": [{", ".join(map(_map, attention.maps))}]}}'
+    """The passes as JSON, with <, > and & escaped, so that the JSON can be embedded in HTML."""
+    document = f'{{"passes": [{", ".join(map(_pass, attention.passes))}]}}'
     return document.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+def _pass(one: Pass) -> str:
+    names = {"of": one.of, "example": one.example, "source": one.source, "text": one.text}
+    return f'{json.dumps(names)[:-1]}, "maps": [{", ".join(map(_map, one.maps))}]}}'
+
+
 def _map(one: AttentionMap) -> str:
-    names = {"rows": one.rows, "columns": one.columns, "queries": one.queries, "keys": one.keys}
+    names = {"title": one.title, "rows": one.rows, "columns": one.columns, "queries": one.queries, "keys": one.keys}
     return f'{json.dumps(names)[:-1]}, "weights": {_nested(one.weights.astype("U16"))}}}'
 
 

@@ -31,13 +31,14 @@ def draw(attention: Attention, path: Path) -> None:
 
 
 def figure_of(attention: Attention) -> Any:
-    """The matplotlib figure, with a block of panels for each kind of attention from top to bottom."""
+    """The matplotlib figure of the first pass, with a block of panels for each kind of attention from top to bottom."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    cells = sum(one.weights.size for one in attention.maps)
-    blocks = [_Block(one, min(_CELL, math.sqrt(_AREA / cells))) for one in attention.maps]
+    maps = attention.passes[0].maps
+    cells = sum(one.weights.size for one in maps)
+    blocks = [_Block(one, min(_CELL, math.sqrt(_AREA / cells))) for one in maps]
     width = max(7.0, *(block.width for block in blocks))
     head = _head(attention, columns=int(width * 11))
     top = 0.25 + 0.2 * len(head)
@@ -54,7 +55,7 @@ def figure_of(attention: Attention) -> Any:
 
 
 def _head(attention: Attention, columns: int) -> list[str]:
-    lines = [f"source: {attention.source}", f"written: {attention.translation}"]
+    lines = [f"{name}: {text}" for name, text in attention.passes[0].sentences.items()]
     facts = " · ".join(f"{name} {value}" for name, value in attention.facts.items())
     shown = "darker cells have larger weights, a dot marks the largest weight of a row; · marks a continued word"
     return [part for line in [*lines, f"{shown}; {facts}"] for part in textwrap.wrap(line, columns)]

@@ -1,60 +1,21 @@
-"""Style and script of the attention page (`attention_page`): plain CSS and JavaScript without libraries."""
+"""The script of the attention page (`attention_page`): plain JavaScript without libraries."""
 
 import base64
 import hashlib
 
-STYLE = """
-:root { color-scheme: light dark; --back: #fff; --ink: #1a1a1a; --quiet: #595959; --line: #d0d0d0; --square: #0072b2;
-  --band: #fff3d6; --edge: #8a4b00; }
-@media (prefers-color-scheme: dark) { :root { --back: #16181c; --ink: #ececec; --quiet: #b0b0b0; --line: #3d4148;
-  --square: #6cc0f5; --band: #3a3220; --edge: #ffc266; } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--back); margin: 0; }
-main { padding: 1rem 1.25rem; }
-h1 { font-size: 1.4rem; line-height: 1.2; margin: 0 0 .6rem; }
-.sentences { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; margin: 0 0 .9rem; }
-.sentences dt { color: var(--quiet); } .sentences dd { margin: 0; overflow-wrap: anywhere; max-width: 70rem; }
-.controls { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; }
-.controls select { font: inherit; margin-left: .3rem; padding: .2rem .3rem; min-height: 2rem; }
-.note { color: var(--quiet); font-size: .9rem; max-width: 60rem; margin: .5rem 0; }
-.views { display: flex; flex-wrap: wrap; gap: 1rem 2rem; align-items: flex-start; }
-.map { overflow: auto; max-width: 100%; max-height: 85vh; border: 1px solid var(--line); box-sizing: border-box; }
-#grid { display: grid; grid-template-columns: max-content max-content; width: max-content; padding: 0 .5rem .5rem 0; }
-#corner { position: sticky; left: 0; top: 0; z-index: 3; background: var(--back); margin: 0; padding: .3rem .4rem;
-  align-self: stretch; display: flex; flex-direction: column; justify-content: flex-end; text-align: right;
-  color: var(--quiet); font-size: .8rem; line-height: 1.3; white-space: pre-line; }
-#columns, #rows { display: flex; background: var(--back); position: sticky; }
-#columns { top: 0; z-index: 2; align-items: flex-end; } #rows { left: 0; z-index: 1; flex-direction: column; }
-#grid button { font: inherit; font-size: .85rem; line-height: 1; color: inherit; background: none; border: 0; margin: 0;
-  white-space: nowrap; cursor: pointer; max-width: 16rem; overflow: hidden; text-overflow: ellipsis; }
-#rows button { height: 24px; padding: 0 .4rem; text-align: right; }
-#columns button { width: 24px; max-height: 12rem; padding: .4rem 0; writing-mode: vertical-rl;
-  transform: rotate(180deg); text-align: left; }
-#grid button[aria-pressed=true] { background: var(--band); font-weight: 700; text-decoration: underline; }
-#grid button:focus-visible, select:focus-visible { outline: 3px solid var(--edge); outline-offset: -3px; }
-canvas { display: block; }
-.numbers { flex: 1 0 17rem; max-width: 34rem; padding-right: .5rem; }
-.numbers:focus-visible { outline: 3px solid var(--edge); }
-@media (min-width: 60rem) { .views { flex-wrap: nowrap; } .map { flex: 0 1 auto; min-width: 0; }
-  .numbers { flex-basis: 24rem; overflow-y: auto; max-height: 85vh; } }
-#said { margin: 0 0 .5rem; min-height: 3em; overflow-wrap: anywhere; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; width: 100%; }
-caption { text-align: left; color: var(--quiet); padding-bottom: .3rem; }
-th, td { text-align: right; padding: .1rem .6rem .1rem 0; border-bottom: 1px solid var(--line); }
-.text, tbody th { text-align: left; font-weight: 400; } thead th { border-bottom: 2px solid var(--ink); }
-thead th.text { font-weight: 700; }
-tr[aria-current=true] > * { font-weight: 700; text-decoration: underline; background: var(--band); }
-td.bar { width: 40%; } td.bar i { display: block; height: .7rem; min-width: 1px; background: var(--square); }
-@media (forced-colors: active) { td.bar i { background: CanvasText; forced-color-adjust: none; } }
-"""
+from attention_research.analysis.attention_address import ADDRESS
+from attention_research.analysis.attention_overview import OVERVIEW
 
-SCRIPT = """
-"use strict";
+_MAIN = """
 const CELL = 24;
-const maps = JSON.parse(document.getElementById("data").textContent).maps;
+const passes = JSON.parse(document.getElementById("data").textContent).passes;
 const by = (id) => document.getElementById(id);
 let map, matrix, most;
-// The selected row or column, and the cell in it under the pointer (-1: none).
-let shown = { side: "rows", index: 0, cell: -1 };
+// A row or column of the map, and a cell in it (-1: none): what the page shows now, under the pointer or in focus, and
+// what was chosen, which the address holds.
+let shown, chosen = { side: "rows", index: 0, cell: -1 };
+// A change of the address that waits for the keyboard to rest.
+let waiting = null;
 
 function number(weight) {
   return weight === 0 ? "0" : weight < 0.00005 ? "<0.0001" : weight.toFixed(4);
@@ -66,8 +27,28 @@ function fill(select, options) {
   if (options.some(([, value]) => value === before)) select.value = before;
 }
 
-function chooseKind() {
-  map = maps[by("kind").selectedIndex];
+function fillPass() {
+  const pass = passes[Number(by("text").value)];
+  const said = pass.source === null ? [] : [["source", pass.source, false]];
+  const others = passes.filter((one) => one.example === pass.example);
+  said.push(...others.map((one) => [one.of, one.text, one === pass]));
+  by("sentences").replaceChildren(...said.flatMap(([name, text, isRead]) => {
+    const term = document.createElement("dt"), value = document.createElement("dd");
+    [term.textContent, value.textContent] = [name, text];
+    if (isRead && others.length > 1) {
+      value.setAttribute("aria-current", "true");
+      value.append(" ", Object.assign(document.createElement("small"), { textContent: "(the decoder reads this)" }));
+    }
+    return [term, value];
+  }));
+  fill(by("kind"), pass.maps.map(({ title }) => [title, title]));
+  fillMap();
+}
+
+function fillMap() {
+  const next = passes[Number(by("text").value)].maps[by("kind").selectedIndex];
+  if (next === map) return;
+  map = next;
   const numbers = (list) => list.map((_, i) => [String(i + 1), String(i)]);
   const first = by("layer").options.length === 0;
   fill(by("layer"), numbers(map.weights));
@@ -78,18 +59,31 @@ function chooseKind() {
   strip("columns", map.keys, map.columns);
   // Scrolling to a focused token keeps it visible beside the strips, which do not scroll.
   by("map").style.scrollPadding = `${by("columns").offsetHeight}px 0 0 ${by("corner").offsetWidth}px`;
-  shown = { side: "rows", index: 0, cell: -1 };
-  chooseHead();
+  overview(map, pickHead);
+  chosen = { side: "rows", index: 0, cell: -1 };
 }
 
-function chooseHead() {
+function showHead() {
   const heads = map.weights[Number(by("layer").value)], head = by("head").value;
-  const mean = (t, s) => heads.reduce((sum, weights) => sum + weights[t][s], 0) / heads.length;
-  matrix = head === "mean" ? heads[0].map((row, t) => row.map((_, s) => mean(t, s))) : heads[Number(head)];
+  matrix = head === "mean" ? meanOf(heads) : heads[Number(head)];
   most = Math.max(...matrix.map((row) => Math.max(...row)));
   const greatest = `The largest weight here is ${number(most)}.`;
   by("axes").textContent = `Rows: ${map.rows}. Columns: ${map.columns}. Each row sums to 1. ${greatest}`;
-  show(shown);
+  markOverview(by("layer").value, head);
+  show(chosen);
+}
+
+function pickHead(layer, head, isClick) {
+  by("layer").value = String(layer);
+  by("head").value = String(head);
+  showHead();
+  remember(isClick);
+}
+
+function pickToken(next, isClick) {
+  chosen = next;
+  show(chosen);
+  remember(isClick);
 }
 
 // A strip of tokens is a single tab stop; the arrow keys move within it.
@@ -101,7 +95,10 @@ function strip(side, names, axis) {
     button.setAttribute("aria-label", `${name}, ${i + 1} of ${names.length}`);
     button.addEventListener("focus", () => show({ side, index: i, cell: -1 }));
     button.addEventListener("pointerenter", () => show({ side, index: i, cell: -1 }));
-    button.addEventListener("click", () => button.focus());
+    button.addEventListener("click", () => {
+      button.focus();
+      pickToken({ side, index: i, cell: -1 }, true);
+    });
     return button;
   });
   by(side).setAttribute("aria-label", side === "rows" ? `Rows: ${axis}` : `Columns: ${axis}`);
@@ -116,16 +113,18 @@ function move(event) {
   const to = places[event.key];
   if (to === undefined || at < 0) return;
   event.preventDefault();
-  buttons[Math.min(Math.max(to, 0), last)].focus();
+  const index = Math.min(Math.max(to, 0), last);
+  buttons[index].focus();
+  pickToken({ side: event.currentTarget.id, index, cell: -1 }, false);
 }
 
 function show(next) {
   shown = next;
   for (const side of ["rows", "columns"]) {
-    const chosen = side === shown.side ? shown.index : -1;
+    const index = side === shown.side ? shown.index : -1;
     [...by(side).children].forEach((button, i) => {
-      button.setAttribute("aria-pressed", String(i === chosen));
-      button.tabIndex = i === Math.max(chosen, 0) ? 0 : -1;
+      button.setAttribute("aria-pressed", String(i === index));
+      button.tabIndex = i === Math.max(index, 0) ? 0 : -1;
     });
   }
   const isRow = shown.side === "rows";
@@ -195,22 +194,38 @@ function draw() {
   }
 }
 
-function point(event) {
+function cellAt(event) {
   const limit = (x, count) => Math.min(Math.max(Math.floor(x / CELL), 0), count - 1);
-  const index = limit(event.offsetY, map.queries.length), cell = limit(event.offsetX, map.keys.length);
-  const isSame = shown.side === "rows" && shown.index === index && shown.cell === cell;
-  if (!isSame) show({ side: "rows", index, cell });
+  return {
+    side: "rows", index: limit(event.offsetY, map.queries.length), cell: limit(event.offsetX, map.keys.length),
+  };
 }
 
-by("kind").addEventListener("change", chooseKind);
-by("layer").addEventListener("change", chooseHead);
-by("head").addEventListener("change", chooseHead);
+function point(event) {
+  const next = cellAt(event);
+  const isSame = ["side", "index", "cell"].every((name) => shown[name] === next[name]);
+  if (!isSame) show(next);
+}
+
+by("text").addEventListener("change", () => { fillPass(); showHead(); remember(true); });
+by("kind").addEventListener("change", () => { fillMap(); showHead(); remember(true); });
+for (const id of ["layer", "head"]) by(id).addEventListener("change", () => { showHead(); remember(true); });
+by("heads").addEventListener("keydown", (event) => moveOverview(event, pickHead));
 by("rows").addEventListener("keydown", move);
 by("columns").addEventListener("keydown", move);
 by("cells").addEventListener("pointermove", point);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-chooseKind();
+by("cells").addEventListener("click", (event) => pickToken(cellAt(event), true));
+// A token under the pointer is shown while the pointer is on the map.
+by("grid").addEventListener("pointerleave", () => show(chosen));
+window.addEventListener("popstate", restore);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { draw(); paintOverview(); });
+
+const isOne = passes.every(({ example }) => example === 1);
+fill(by("text"), passes.map(({ of, example }, i) => [isOne ? of : `example ${example}: ${of}`, String(i)]));
+by("text").parentElement.hidden = passes.length === 1;
+restore();
 """
+SCRIPT = f'\n"use strict";\n{ADDRESS.strip()}\n\n{OVERVIEW.strip()}\n{_MAIN}'
 
 
 def content_hash(text: str) -> str:

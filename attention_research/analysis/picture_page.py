@@ -41,7 +41,7 @@ def page(attention: PictureAttention) -> str:
 <h1>Attention of each word</h1>
 <noscript><p>This page needs JavaScript. Its script is part of the page.</p></noscript>
 <label for="map">Attention <select id="map" autocomplete="off"></select></label>
-<div id="words" role="toolbar" aria-label="The words that were written"></div>
+<div id="words" role="toolbar" aria-label="The words of the model's output"></div>
 <div class="views">
 <div id="picture"><img alt="The picture, described as: {written}" src="data:image/png;base64,{picture}">
 <div id="places" aria-hidden="true"></div></div>

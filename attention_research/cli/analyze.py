@@ -46,5 +46,11 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     found = analyze(trained, folder, chosen, split=arguments.split, examples=arguments.examples)
     if arguments.json:
         return print_json(found)
-    print(f"page {folder / 'analysis.html'} · numbers {folder / 'analysis.json'}")
+    texts: dict[str, str] = {}  # of the first example: source, reference, output
+    for one in found.get("maps", ()):
+        texts |= one["sentences"] if one["example"] == 1 else {}
+    width = max(map(len, texts), default=0)
+    print("".join(f"{name:<{width}}  {text}\n" for name, text in texts.items()), end="")
+    examples = f" · examples {folder / 'attention.html'}" if "maps" in found else ""
+    print(f"page {folder / 'analysis.html'}{examples} · numbers {folder / 'analysis.json'}")
     return 0

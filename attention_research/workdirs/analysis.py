@@ -1,6 +1,7 @@
-"""`analyze`: analyses the attention of a trained run over a sample of a split; writes numbers, figures and one page.
+"""`analyze`: analyses the attention of a trained run over a sample of a split; writes numbers, figures and pages.
 
-maps      attention weights of one example, by layer and head
+maps      attention weights of some examples, by layer and head. The decoder reads the reference, then the output of the
+          model; all of them are on a page of their own
 heads     entropy, distance, and weight on the own, previous and first position of each head; the divergence between
           the heads of a layer
 rollout   how much of each input token of the first example reaches each position (Abnar & Zuidema 2020)
@@ -18,21 +19,21 @@ from typing import Any
 import numpy as np
 
 from attention_research.analysis import head_statistics, position_probe, rollout, spectra
-from attention_research.analysis.attention import AXES, PLACES, AttentionMap, labels
-from attention_research.analysis.example_maps import SEQUENCES, example_maps
+from attention_research.analysis.attention import INPUT, PLACES, Attention, Pass
+from attention_research.analysis.attention_page import page as attention_page
+from attention_research.analysis.example_maps import example_maps
+from attention_research.analysis.sample_passes import sample_passes
 from attention_research.errors import ConfigError, RunError
 from attention_research.studies import document
 from attention_research.studies.figures import Figure
-from attention_research.tokens import BOS
 from attention_research.training.evaluation import Trained
 from attention_research.training.workdir import write_json, write_text, writing
 from attention_research.workdirs import analysis_figures as pictures
 from attention_research.workdirs import offers
 
 WHAT = ("maps", "heads", "rollout", "spectra", "probe")
-Place = tuple[str, str]
-#: The number of tokens after which one example's maps are cut, since the figure labels every token.
-LONGEST = 48
+#: The page of the examples, beside analysis.html.
+EXAMPLES_PAGE = "attention.html"
 
 
 def analyze(
@@ -40,6 +41,7 @@ def analyze(
 ) -> dict[str, Any]:
     """Writes numbers (analysis.json), figures and analysis.html into `folder`, and returns the numbers.
 
+    With "maps", also writes attention.html, on which one chooses example, text, layer, head and token.
     Raises ConfigError for a name that is not in `WHAT`, and if no requested analysis fits the model.
     """
     unknown = [one for one in what if one not in WHAT]
@@ -48,7 +50,10 @@ def analyze(
     offers.check(trained.config.resolved, "analyze")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    found, figures = _of_maps(trained, folder, [one for one in what if one != "probe"], split, examples)
+    found, figures = _of_sample(trained, folder, what, split, examples)
+    if {"maps", "rollout"} & {*what}:
+        passes = sample_passes(trained, split=split, examples=examples)
+        figures = _of_passes(trained, folder, what, passes, found) + figures
     if "probe" in what and trained.config.resolved["model"]["kind"] == "transformer_decoder":
         found["probe"] = position_probe.of_run(trained, 0, examples=examples, probed=2 * examples)
         figures.append(pictures.draw_probe(found["probe"], folder / "probe.png"))
@@ -67,22 +72,21 @@ def _facts(trained: Trained) -> dict[str, str]:
     return {"run": trained.workdir.resolve().name, "config": trained.config.hash, "read": str(trained.selection)}
 
 
-def _of_maps(
+def _of_sample(
     trained: Trained, folder: Path, what: Sequence[str], split: str, examples: int
 ) -> tuple[dict[str, Any], list[Figure]]:
+    """The statistics of all heads over the sample, with the decoder reading the reference."""
     found: dict[str, Any] = {}
     figures: list[Figure] = []
-    shown: list[AttentionMap] = []
-    for place, (title, rows, columns) in PLACES.items() if what else ():
+    for place, (title, _, columns) in PLACES.items() if {"heads", "spectra"} & {*what} else ():
         try:
-            sample = list(example_maps(trained, place, split=split, examples=examples))
+            maps = [one for _, one in example_maps(trained, place, split=split, examples=examples)]
         except RunError:  # the model has no such attention
             continue
-        sample = [one for one in sample if one[1].shape[3] > 1]
-        if not sample:
+        maps = [one for one in maps if one.shape[3] > 1]
+        if not maps:
             continue
-        key, maps = "_".join(place), [maps for _, maps in sample]
-        square = SEQUENCES[place][0] == SEQUENCES[place][1] and all(one.shape[2] == one.shape[3] for one in maps)
+        key = "_".join(place)
         if "heads" in what:
             numbers = head_statistics.head_statistics(maps, is_causal=columns == "read")
             apart = head_statistics.divergence(maps)
@@ -93,30 +97,36 @@ def _of_maps(
             ranks = np.apply_along_axis(spectra.rank_for, 2, curves)
             found.setdefault("spectra", {})[key] = {"rank_for_90_percent": ranks.tolist()}
             figures.append(pictures.draw_spectra(title, curves, folder / f"spectra_{key}.png"))
-        one = _cut(trained, *sample[0], place)
-        if "maps" in what:
-            found.setdefault("maps", {})[key] = {"queries": one.queries, "keys": one.keys}
-            shown.append(one)
-        if "rollout" in what and square:
-            reached = rollout.rollout(one.weights)
-            names = list(one.queries)
-            found.setdefault("rollout", {})[key] = {"tokens": names, "last_layer": reached[-1].round(4).tolist()}
-            figures.append(pictures.draw_rollout(title, reached, names, rows, folder / f"rollout_{key}.png"))
-    if shown:
-        figures.insert(0, pictures.draw_maps(shown, _facts(trained), folder / "maps.png"))
     return found, figures
 
 
-def _cut(trained: Trained, tokens: Mapping[str, np.ndarray], weights: np.ndarray, place: Place) -> AttentionMap:
-    """The maps of one example, cut to the first `LONGEST` tokens, with the tokens as labels."""
-    title, rows, columns = PLACES[place]
-    named = lambda name: labels(trained.data.tokenizer, [int(token) for token in tokens[name][:LONGEST]])
-    names = {"source": named("source") if "source" in tokens else [], "written": [], "read": []}
-    if "target" in tokens:
-        names["written"] = named("target")
-        names["read"] = [*labels(trained.data.tokenizer, [BOS]), *names["written"][:-1]]
-    cut = np.asarray(weights[:, :, :LONGEST, :LONGEST], np.float32)
-    return AttentionMap(title, AXES[rows], AXES[columns], tuple(names[rows]), tuple(names[columns]), cut)
+def _of_passes(
+    trained: Trained, folder: Path, what: Sequence[str], passes: Sequence[Pass], found: dict[str, Any]
+) -> list[Figure]:
+    """Adds the numbers of these passes to `found`, writes their page, and draws those of the first example."""
+    figures: list[Figure] = []
+    first = [one for one in passes if one.example == 1]
+    if "maps" in what and passes:
+        found["maps"] = [_read(one) for one in passes]
+        write_text(folder / EXAMPLES_PAGE, attention_page(Attention(tuple(passes), _facts(trained))))
+        for one in first:
+            figures.append(pictures.draw_maps(one, _facts(trained), folder / f"maps_{one.of.replace(' ', '_')}.png"))
+    keys = {title: "_".join(place) for place, (title, *_) in PLACES.items()}
+    for shown in first[0].maps if "rollout" in what and first else ():
+        square = shown.weights.shape[2] == shown.weights.shape[3] and shown.title in keys
+        if square and "self_attention" in keys[shown.title] and not shown.columns.startswith("projections"):
+            key, reached = keys[shown.title], rollout.rollout(shown.weights)
+            numbers = {"queries": shown.queries, "keys": shown.keys, "last_layer": reached[-1].round(4).tolist()}
+            found.setdefault("rollout", {})[key] = numbers
+            figures.append(pictures.draw_rollout(shown, reached, folder / f"rollout_{key}.png"))
+    return figures
+
+
+def _read(one: Pass) -> dict[str, Any]:
+    """What a pass read, for the numbers."""
+    maps = {each.title: {"queries": each.queries, "keys": each.keys} for each in one.maps}
+    reads = None if one.of == INPUT else one.of
+    return {"example": one.example, "decoder_reads": reads, "sentences": one.sentences, "maps": maps}
 
 
 def _lists(numbers: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -126,6 +136,11 @@ def _lists(numbers: Mapping[str, np.ndarray]) -> dict[str, Any]:
 def page(facts: Mapping[str, str], found: Mapping[str, Any], figures: Sequence[Figure]) -> str:
     """The page as HTML: facts, figures, and a table of all heads."""
     parts = ["<h1>What attention does</h1>", document.facts(facts)]
+    if "maps" in found:
+        parts += [
+            f'<p><a href="{EXAMPLES_PAGE}">All weights of {found["maps"][-1]["example"]} examples</a>, to choose text, '
+            "layer, head and token.</p>"
+        ]
     parts += ["<h2>Pictures</h2>", *map(document.picture, figures)]
     for key, numbers in found.get("heads", {}).items():
         names = head_statistics.STATISTICS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attention_research.analysis import attention_picture
-from attention_research.analysis.attention import AXES, Attention, AttentionMap
+from attention_research.analysis.attention import Attention, AttentionMap, Pass
 from attention_research.analysis.spectra import GRID, rank_for
 from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles
 
@@ -23,14 +23,15 @@ NAMES = {
 }
 
 
-def draw_maps(maps: Sequence[AttentionMap], facts: Mapping[str, str], path: Path) -> Figure:
-    """Draws the attention maps of one example, one panel for each layer and head (`analysis.attention_picture`)."""
-    texts = {one.rows: " ".join(one.queries) for one in maps} | {one.columns: " ".join(one.keys) for one in maps}
-    source, written = (next((texts[axis] for axis in axes if axis in texts), "")
-                       for axes in ((AXES["source"],), (AXES["written"], AXES["read"])))  # fmt: skip
-    attention_picture.draw(Attention(source, written, tuple(maps), facts), path)
-    said = "; ".join(f"{one.title}: {one.weights.shape[0]} layers of {one.weights.shape[1]} heads" for one in maps)
-    return Figure(path, "One example, every layer and head", f"{said}. {source} -> {written}".strip())
+def draw_maps(one: Pass, facts: Mapping[str, str], path: Path) -> Figure:
+    """Draws the attention maps of one pass, one panel for each layer and head (`analysis.attention_picture`)."""
+    attention_picture.draw(Attention((one,), facts), path)
+    said = "; ".join(
+        f"{each.title}: {each.weights.shape[0]} layers of {each.weights.shape[1]} heads" for each in one.maps
+    )
+    texts = "; ".join(f"{name}: {text}" for name, text in one.sentences.items())
+    title = f"One example, every layer and head, with the {one.of}"
+    return Figure(path, title, f"{said}. {texts}")
 
 
 def draw_heads(title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], path: Path) -> Figure:
@@ -58,10 +59,9 @@ def draw_heads(title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], path
     return Figure(path, f"Heads: {title}", f"{title}: {said}.")
 
 
-def draw_rollout(
-    title: str, reached: Float[np.ndarray, "L T T"], tokens: Sequence[str], rows: str, path: Path
-) -> Figure:
+def draw_rollout(shown: AttentionMap, reached: Float[np.ndarray, "L T T"], path: Path) -> Figure:
     """Draws the rollout after the first and the last layer. Row i is the share of each input token in position i."""
+    tokens, title = shown.queries, shown.title
     pyplot = canvas()
     chosen = sorted({0, len(reached) - 1})
     size = min(0.22 * len(tokens) + 1.5, 9)
@@ -69,13 +69,15 @@ def draw_rollout(
     every = max(1, len(tokens) // 32)
     for axis, layer in zip(axes[0], chosen, strict=True):
         axis.imshow(reached[layer], cmap="Greys", vmin=0.0, vmax=max(0.05, float(np.quantile(reached[layer], 0.995))))
-        axis.set_xticks(range(0, len(tokens), every), tokens[::every], rotation=90, fontsize=7)
+        axis.set_xticks(range(0, len(tokens), every), shown.keys[::every], rotation=90, fontsize=7)
         axis.set_yticks(range(0, len(tokens), every), tokens[::every], fontsize=7)
         axis.set_title(f"after layer {layer + 1}", loc="left", fontsize=10)
         axis.grid(visible=False)
     save(pyplot, figure, path)
     own = np.diagonal(reached[-1]).mean()
-    return Figure(path, f"Rollout: {title}", f"{title}, {rows}: after the last layer a position is {own:.2f} itself.")
+    return Figure(
+        path, f"Rollout: {title}", f"{title}, {shown.rows}: after the last layer a position is {own:.2f} itself."
+    )
 
 
 def draw_spectra(title: str, curves: Float[np.ndarray, "L N G"], path: Path) -> Figure:

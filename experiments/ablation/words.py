@@ -27,7 +27,7 @@ def measure_words(*, workdir: Path, seed: int, words: Sequence[str], **_: Any) -
     trained, maps = Trained(workdir), []
     for number, word in enumerate(words):
         attention = of_sentence(trained, " ".join(word), workdir.name)
-        (cross,) = (one for one in attention.maps if one.title == "cross-attention")
+        (cross,) = (one for one in attention.passes[0].maps if one.title == "cross-attention")
         weights = cross.weights[-1].mean(axis=0)
         maps.append({"source": list(cross.keys), "target": list(cross.queries), "weights": weights.tolist()})
         if number == 0:

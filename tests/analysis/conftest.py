@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_transformer import small_transformer
 
-from attention_research.analysis.attention import Attention, AttentionMap
+from attention_research.analysis.attention import OUTPUT, REFERENCE, Attention, AttentionMap, Pass
 
 AWKWARD = ("</script><script>window.broken = 1</script>", "<b>", '"quoted"', "&amp;", "$x$", "·ment", "</s>")
 
@@ -14,20 +14,30 @@ def softmax(scores):
     return scores / scores.sum(-1, keepdims=True)
 
 
-@pytest.fixture(scope="session")
-def awkward():
+def awkward_maps(seed, of):
     """Cross-attention [2 3 5 7] and decoder self-attention [2 3 5 5], causal, float32."""
-    rng = np.random.default_rng(0)
-    written = ("The", "agree", *AWKWARD[:2], "</s>")
+    rng = np.random.default_rng(seed)
+    tokens = ("The", "agree", *AWKWARD[:2], "</s>") if of == OUTPUT else ("A", "b", AWKWARD[4], "·c", "</s>")
     cross = softmax(2 * rng.standard_normal((2, 3, 5, 7))).astype(np.float32)
     scores = np.where(np.tri(5, dtype=bool), rng.standard_normal((2, 3, 5, 5)), -np.inf)
     own = softmax(scores).astype(np.float32)
-    read = ("<s>", *written[:-1])
-    maps = (
-        AttentionMap("cross-attention", "tokens written", "source tokens", written, AWKWARD, cross),
-        AttentionMap("decoder self-attention", "tokens written", "tokens read before", written, read, own),
+    return (
+        AttentionMap("cross-attention", f"{of} tokens", "source tokens", tokens, AWKWARD, cross),
+        AttentionMap(
+            "decoder self-attention", f"{of} tokens", "tokens read before", tokens, ("<s>", *tokens[:-1]), own
+        ),
     )
-    return Attention("costs $5 </script> & $6", "it <costs> $7", maps, {"run": "first & last", "step": "1,000"})
+
+
+@pytest.fixture(scope="session")
+def awkward():
+    """The decoder reads the model's own output, then the reference."""
+    source = "costs $5 </script> & $6"
+    passes = (
+        Pass(OUTPUT, source, "it <costs> $7", awkward_maps(0, OUTPUT)),
+        Pass(REFERENCE, source, "a <b> $x$", awkward_maps(1, REFERENCE)),
+    )
+    return Attention(passes, {"run": "first & last", "step": "1,000"})
 
 
 @pytest.fixture(scope="session")

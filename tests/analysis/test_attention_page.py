@@ -12,11 +12,16 @@ from attention_research.analysis.attention_page import page
 
 
 def data(text):
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])["maps"]
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])["passes"]
 
 
 def test_the_numbers_are_the_models_to_the_last_bit(awkward):
-    for written, one in zip(data(page(awkward)), awkward.maps, strict=True):
+    passes = data(page(awkward))
+    assert [(one["of"], one["text"]) for one in passes] == [(one.of, one.text) for one in awkward.passes]
+    pairs = zip(
+        [m for one in passes for m in one["maps"]], [m for one in awkward.passes for m in one.maps], strict=True
+    )
+    for written, one in pairs:
         np.testing.assert_array_equal(np.asarray(written["weights"], np.float32), one.weights)
         assert (tuple(written["queries"]), tuple(written["keys"])) == (one.queries, one.keys)
         assert (written["rows"], written["columns"]) == (one.rows, one.columns)
@@ -32,7 +37,7 @@ def test_float32_of_every_size_survives():
 def test_no_text_opens_or_closes_a_tag(awkward):
     text = page(awkward)
     assert text.count("<script") == 2 and text.count("</script>") == 2 and "<b>" not in text
-    assert '<dd id="source">costs $5 &lt;/script&gt; &amp; $6</dd>' in text
+    assert "<dd>costs $5 &lt;/script&gt; &amp; $6</dd>" in text
     assert "run first &amp; last · step 1,000" in text
     assert "http:" not in text and "https:" not in text
 
@@ -71,23 +76,24 @@ def expected(weights, names):
 @pytest.mark.slow
 def test_the_page_in_a_browser(browser_page, awkward):
     """Selectors, keyboard, pointer. One browser serves all checks, since starting it takes long."""
-    opened, (cross, own) = browser_page, awkward.maps
+    opened, (cross, own) = browser_page, awkward.passes[0].maps
     active = lambda: opened.evaluate("document.activeElement.textContent")
     said = lambda: opened.locator("#said").inner_text()
 
     # Initially: cross-attention, the last layer, the mean of its heads, the first row.
     assert opened.evaluate("window.broken") is None
-    assert opened.locator("#kind option").all_inner_texts() == [one.title for one in awkward.maps]
+    assert opened.locator("#kind option").all_inner_texts() == [cross.title, own.title]
     assert opened.locator("#rows button").all_inner_texts() == list(cross.queries)
     assert opened.locator("#columns button").all_inner_texts() == list(cross.keys)
     mean = cross.weights[1].astype(np.float64).mean(0)
     assert table(opened) == expected(mean[0], cross.keys)
 
     # A word that gets the keyboard focus shows its row. Labels name the selectors.
-    opened.get_by_label("Layer").select_option("1")
-    opened.get_by_label("Head").select_option("3")
-    opened.get_by_label("Head").focus()
-    opened.keyboard.press("Tab")
+    opened.get_by_role("combobox", name="Layer").select_option("1")
+    opened.get_by_role("combobox", name="Head").select_option("3")
+    opened.get_by_role("combobox", name="Head").focus()
+    for _ in range(3):  # past the summary of the small maps and the one that is chosen
+        opened.keyboard.press("Tab")
     assert active() == cross.keys[0]
     opened.keyboard.press("Tab")
     assert active() == "The"
@@ -113,9 +119,12 @@ def test_the_page_in_a_browser(browser_page, awkward):
     assert opened.locator("#numbers tr[aria-current=true] th").inner_text() == cross.keys[4]
 
     # Another kind has its own tokens and weights. The masked entries of a causal row are 0.
-    opened.get_by_label("Attention").select_option("decoder self-attention")
+    opened.get_by_role("combobox", name="Attention").select_option("decoder self-attention")
     assert opened.locator("#columns button").all_inner_texts() == list(own.keys)
-    assert opened.get_by_label("Head").input_value() == "2" and opened.get_by_label("Layer").input_value() == "0"
+    assert (
+        opened.get_by_role("combobox", name="Head").input_value() == "2"
+        and opened.get_by_role("combobox", name="Layer").input_value() == "0"
+    )
     assert table(opened) == expected(own.weights[0, 2, 0], own.keys)
     assert [weight for *_, weight in table(opened)] == ["1.0000", "0", "0", "0", "0"]
 
@@ -123,8 +132,8 @@ def test_the_page_in_a_browser(browser_page, awkward):
 @pytest.mark.slow
 def test_squares_are_as_large_as_their_weights(browser_page, awkward):
     """The painted share of a cell is its weight divided by the largest weight, in a row that is not selected."""
-    opened, weights = browser_page, awkward.maps[0].weights[1, 0]
-    opened.get_by_label("Head").select_option("1")
+    opened, weights = browser_page, awkward.passes[0].maps[0].weights[1, 0]
+    opened.get_by_role("combobox", name="Head").select_option("1")
     share = """([t, s]) => {
       const canvas = document.getElementById("cells"), pen = canvas.getContext("2d"), cell = 24 * canvas.width / 168;
       const { data } = pen.getImageData(s * cell + 2, t * cell + 2, cell - 3, cell - 3);
@@ -134,3 +143,87 @@ def test_squares_are_as_large_as_their_weights(browser_page, awkward):
     }"""
     for t, s in ((1, 0), (2, 3), (3, 6), (4, 4), np.argwhere(weights == weights[1:].max())[0].tolist()):
         assert opened.evaluate(share, [t, s]) == pytest.approx(weights[t, s] / weights.max(), abs=0.12)
+
+
+@pytest.mark.slow
+def test_all_heads_at_a_glance(browser_page, awkward):
+    """A click and the arrow keys choose a small map; its opacity is its weights; the reference has maps of its own."""
+    opened, (cross, _) = browser_page, awkward.passes[0].maps
+    reference = awkward.passes[1].maps[0]
+    small = opened.locator("#heads button")
+    assert small.count() == 2 * (1 + 3)
+    opened.get_by_role("button", name="layer 1, head 3").click()
+    assert table(opened) == expected(cross.weights[0, 2, 0], cross.keys)
+    opened.keyboard.press("ArrowDown")
+    assert table(opened) == expected(cross.weights[1, 2, 0], cross.keys)
+    opened.keyboard.press("ArrowRight")  # the last of its layer
+    assert table(opened) == expected(cross.weights[1, 2, 0], cross.keys)
+    opened.keyboard.press("Home")
+    mean = cross.weights.astype(np.float64).mean(1)
+    assert table(opened) == expected(mean[1, 0], cross.keys)
+    assert opened.locator("#heads [aria-pressed=true]").get_attribute("title") == "layer 2, mean of all heads"
+    alpha = """canvas => [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data]
+      .filter((_, i) => i % 4 === 3)"""
+    painted = np.reshape(small.nth(1).locator("canvas").evaluate(alpha), cross.weights.shape[2:]) / 255
+    np.testing.assert_allclose(painted, cross.weights[0, 0] / cross.weights[0, 0].max(), atol=0.01)
+
+    shown = lambda: opened.locator("#sentences").inner_text()
+    assert "it <costs> $7 (the decoder reads this)" in shown()
+    opened.get_by_role("combobox", name="Text").select_option("reference")
+    assert "a <b> $x$ (the decoder reads this)" in shown() and "it <costs> $7" in shown()
+    opened.get_by_role("button", name="layer 1, head 3").click()
+    assert table(opened) == expected(reference.weights[0, 2, 0], reference.keys)
+
+
+@pytest.mark.slow
+def test_the_address_holds_the_view(browser_page, awkward):
+    """A link shows the same view, back and forward too; a wrong address shows what no address shows."""
+    opened, reference = browser_page, awkward.passes[1].maps
+    start = opened.url
+    rows = lambda text, kind, layer, head, row: expected(
+        awkward.passes[text].maps[kind].weights[layer, head, row], awkward.passes[text].maps[kind].keys
+    )
+    first = table(opened)
+    assert "#" not in start
+    opened.get_by_role("button", name="layer 1, head 2").click()
+    opened.get_by_role("combobox", name="Text").select_option("reference")
+    opened.get_by_role("combobox", name="Attention").select_option("decoder self-attention")
+    opened.locator("#rows button").nth(3).click()
+    link = opened.url
+    assert link.endswith("#text=2&attention=decoder+self-attention&layer=1&head=2&row=4")
+    assert table(opened) == rows(1, 1, 0, 1, 3)
+    opened.locator("#cells").click(position={"x": 24 * 2 + 9, "y": 24 * 4 + 9})
+    assert opened.url.endswith("&row=5&cell=3")
+    opened.mouse.move(0, 0)  # a token under the pointer is shown instead
+    opened.go_back()
+    assert opened.url == link and table(opened) == rows(1, 1, 0, 1, 3)
+    opened.go_back()
+    opened.go_back()
+    assert table(opened) == rows(1, 0, 0, 1, 0)
+    opened.go_back()
+    assert table(opened) == rows(0, 0, 0, 1, 0)
+    opened.go_back()
+    assert opened.url == start and table(opened) == first
+    for _ in range(4):
+        opened.go_forward()
+    assert opened.url == link and table(opened) == rows(1, 1, 0, 1, 3)
+    assert opened.locator("#rows button[aria-pressed=true]").inner_text() == reference[1].queries[3]
+
+    # The arrow keys change the address without an entry for each token.
+    entries = opened.evaluate("history.length")
+    opened.locator("#rows button").nth(3).focus()
+    opened.keyboard.press("ArrowUp")
+    opened.wait_for_url("**row=3")
+    assert opened.evaluate("history.length") == entries
+
+    def visit(address):
+        opened.goto(address)
+        opened.reload()
+
+    visit(link)
+    assert table(opened) == rows(1, 1, 0, 1, 3)
+    visit(f"{start}#text=9&attention=none&layer=0&head=99&row=-1&cell=x&%%%")
+    assert table(opened) == first
+    visit(f"{start}#column=3&layer=2&head=1&cell=2")
+    weights = awkward.passes[0].maps[0].weights[1, 0]
+    assert table(opened) == expected(weights[:, 2], awkward.passes[0].maps[0].queries)

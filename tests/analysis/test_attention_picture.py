@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attention_research.analysis.attention import Attention, AttentionMap
+from attention_research.analysis.attention import OUTPUT, Attention, AttentionMap, Pass
 from attention_research.analysis.picture_file import DPI, MOST_BYTES, save
 
 figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed (the extra `report`)")
@@ -25,7 +25,7 @@ def names(axis):
 def test_a_panel_for_each_layer_and_head_with_tokens_on_its_axes(awkward):
     figure = figure_of(awkward)
     drawn = iter(panels(figure))
-    for one in awkward.maps:
+    for one in awkward.passes[0].maps:
         for l in range(2):
             for n in range(3):
                 axes = next(drawn)
@@ -37,8 +37,8 @@ def test_a_panel_for_each_layer_and_head_with_tokens_on_its_axes(awkward):
                 assert names(axes.yaxis) == ([shorten(name) for name in one.queries] if n == 0 else [])
     assert next(drawn, None) is None
     said = "\n".join(text.get_text() for text in figure.texts)
-    assert awkward.source in said and awkward.translation in said and "step 1,000" in said
-    assert all(one.title in said for one in awkward.maps)
+    assert "source: costs $5 </script> & $6\nmodel output: it <costs> $7\n" in said and "step 1,000" in said
+    assert all(one.title in said for one in awkward.passes[0].maps)
 
 
 def test_the_png_is_written_with_dollars_as_they_are(awkward, tmp_path):
@@ -59,9 +59,8 @@ def test_the_png_is_written_with_dollars_as_they_are(awkward, tmp_path):
 def test_a_long_sentence_has_fewer_names_and_a_bounded_picture():
     tokens = tuple(f"piece {i}" for i in range(200))
     weights = np.full((2, 4, 200, 200), 1 / 200, np.float32)
-    long = Attention(
-        "x " * 200, "y", (AttentionMap("cross-attention", "written", "source", tokens, tokens, weights),), {}
-    )
+    maps = (AttentionMap("cross-attention", "written", "source", tokens, tokens, weights),)
+    long = Attention((Pass(OUTPUT, "x " * 200, "y", maps),), {})
     figure = figure_of(long)
     width, height = figure.get_size_inches()
     assert width * height * 110**2 < 40e6

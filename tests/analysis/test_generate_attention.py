@@ -105,7 +105,7 @@ def test_the_page_of_a_run_holds_its_models_numbers(workdir, tmp_path, capsys):
     aux = jax.device_get(jax.jit(lambda arrays: merge(*arrays).log_likelihood(batch)[1])(trained.model()))
     own = [aux["decoder"], aux["encoder"], aux["decoder"]]
     kinds = ("cross_attention", "self_attention", "self_attention")
-    maps = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])["maps"]
+    maps = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])["passes"][0]["maps"]
     assert len(maps) == 3
     for drawn, part, kind in zip(maps, own, kinds, strict=True):
         weights = np.asarray(drawn["weights"], np.float32)

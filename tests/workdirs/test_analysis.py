@@ -1,10 +1,13 @@
-"""`analyze` on a tiny language model: its numbers equal those of the analyses, and its page needs no network access."""
+"""`analyze` on a tiny language model and a tiny encoder-decoder: its numbers equal those of the analyses, its
+pages need no network access, and the reference and the model's own output are named as such."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
+from attention_research.analysis.attention import attention_maps, labels
 from attention_research.analysis.example_maps import example_maps
 from attention_research.analysis.head_statistics import head_statistics
 from attention_research.analysis.rollout import rollout
@@ -17,13 +20,27 @@ pytestmark = [pytest.mark.data, pytest.mark.slow]
 PLACE = ("decoder", "self_attention")
 
 
-@pytest.fixture(scope="module")
-def workdir(root, tmp_path_factory):
+def trained_run(root, tmp_path_factory, config):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         folder = tmp_path_factory.mktemp("analysis") / "run"
-        train(load("configs/language_modelling/transformer.py:smoke"), folder, lambda line: None)
+        train(load(config), folder, lambda line: None)
     return folder
+
+
+@pytest.fixture(scope="module")
+def workdir(root, tmp_path_factory):
+    return trained_run(root, tmp_path_factory, "configs/language_modelling/transformer.py:smoke")
+
+
+@pytest.fixture(scope="module")
+def sounds(root, tmp_path_factory):
+    return trained_run(root, tmp_path_factory, "configs/pronunciation/transformer.py:smoke")
+
+
+def passes(folder):
+    text = (folder / "attention.html").read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])["passes"]
 
 
 def test_its_numbers_are_those_of_the_analyses(workdir, capsys):
@@ -34,12 +51,68 @@ def test_its_numbers_are_those_of_the_analyses(workdir, capsys):
     sample = [maps for _, maps in example_maps(Trained(workdir), PLACE, examples=5)]
     for name, heads in head_statistics(sample, is_causal=True).items():
         np.testing.assert_allclose(printed["heads"]["decoder_self_attention"][name], heads, rtol=1e-5)
-    last = rollout(sample[0])[-1]
+    (one,) = (m for m in passes(folder)[0]["maps"] if m["title"] == "decoder self-attention")
+    length = len(one["queries"])
+    last = rollout(sample[len(sample) // 2][:, :, :length, :length])[-1]  # the example of median length
     np.testing.assert_allclose(printed["rollout"]["decoder_self_attention"]["last_layer"], last, atol=6e-5)
     assert len(printed["probe"]["errors"]) == 3
     page = (folder / "analysis.html").read_text()
-    assert page.count('src="data:image/png;base64') == 5
+    assert page.count('src="data:image/png;base64') == 6
     assert not any(asks in page for asks in ('src="http', "<script", 'rel="stylesheet"', "@import", "url(http"))
+
+
+def test_a_language_model_reads_the_text_and_its_own_continuation(workdir, tmp_path):
+    assert main(["analyze", f"--workdir={workdir}", "--examples=5", "--what=maps", f"--output={tmp_path}"]) == 0
+    trained, shown = Trained(workdir), passes(tmp_path)
+    assert [one["of"] for one in shown] == ["text", "continuation"] * 3
+    assert all(one["source"] is None for one in shown)
+    text, continuation = (one["maps"][0] for one in shown[:2])
+    assert (text["rows"], continuation["rows"]) == ("text tokens", "continuation tokens")
+    half, length = text["queries"].index("</s>") // 2, len(text["queries"])  # of the first sentence
+    assert (
+        half and continuation["queries"][:half] == text["queries"][:half] and text["keys"][1:] == text["queries"][:-1]
+    )
+    tokens, maps = [*example_maps(trained, PLACE, examples=5)][2]
+    [prompt] = trained.data.tokenizer.decode([tokens["target"][:half].tolist()])
+    assert shown[0]["text"].startswith(prompt) and shown[1]["text"].startswith(prompt)
+    np.testing.assert_allclose(np.float32(text["weights"]), maps[:, :, :length, :length], atol=2e-6)
+    assert text["queries"] == labels(trained.data.tokenizer, tokens["target"][: len(text["queries"])].tolist())
+
+
+def test_an_encoder_decoder_reads_the_reference_and_its_own_output(sounds, capsys):
+    """Page, JSON and terminal name both; the weights are those of the model for each of the two alone."""
+    assert main(["analyze", f"--workdir={sounds}", "--examples=5", "--what=maps"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    trained, shown = Trained(sounds), passes(sounds / "analysis")
+    assert [one["of"] for one in shown] == ["reference", "model output"] * 3
+    reference, output = shown[:2]
+    assert out[:3] == [f"source        {reference['source']}", f"reference     {reference['text']}",
+                       f"model output  {output['text']}"]  # fmt: skip
+    assert out[3].startswith("page ") and "examples " in out[3] and len(out) == 4
+    sources, targets = trained.data.text("test")
+    known = dict(zip(sources, targets, strict=True))
+    for one in shown:
+        text = known[one["source"]] if one["of"] == "reference" else trained.translate([one["source"]])[0]
+        assert one["text"] == text
+        assert {m["rows"] for m in one["maps"]} == {f"{one['of']} tokens", "source tokens"}
+        [source], [target] = trained.data.tokenizer.encode([one["source"]]), trained.data.tokenizer.encode([text])
+        if one["of"] == "model output":
+            [(source, target)] = trained.hypotheses([one["source"]])
+        alone = attention_maps(trained.trainer.structure, trained.model(), source, target, labels_of(trained))
+        for drawn, expected in zip(one["maps"], alone, strict=True):
+            assert (tuple(drawn["queries"]), tuple(drawn["keys"])) == (expected.queries[:48], expected.keys[:48])
+            np.testing.assert_allclose(np.float32(drawn["weights"]), expected.weights[:, :, :48, :48], atol=2e-6)
+    numbers = json.loads((sounds / "analysis" / "analysis.json").read_text())["maps"]
+    assert [one["sentences"] for one in numbers[:2]] == [
+        {"source": one["source"], one["of"]: one["text"]} for one in shown[:2]
+    ]
+    page = (sounds / "analysis" / "analysis.html").read_text()
+    assert '<a href="attention.html">All weights of 3 examples</a>' in page
+    assert "with the reference</figcaption>" in page and "with the model output</figcaption>" in page
+
+
+def labels_of(trained):
+    return lambda tokens: labels(trained.data.tokenizer, tokens)
 
 
 def test_what_is_asked_for_is_done_alone(workdir, tmp_path, capsys):
