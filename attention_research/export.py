@@ -102,9 +102,7 @@ def export(
     return lines
 
 
-def _card(
-    name: str, trained: Trained, environment: Mapping[str, Any], metadata: Mapping[str, str], count: int
-) -> str:
+def _card(name: str, trained: Trained, environment: Mapping[str, Any], metadata: Mapping[str, str], count: int) -> str:
     """The model card: what the model is, its data, its scores and how to load it, as Markdown."""
     resolved = trained.config.resolved
     data = resolved["data"].get("name") or resolved["data"]["kind"]

@@ -87,9 +87,7 @@ def _drawn(line: Line, places: Sequence[tuple[float, float]]) -> str:
     return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width}" opacity="{opacity}"/>'
 
 
-def _axes(
-    place_x: Place, place_y: Place, of_x: Ends, of_y: Ends, logarithmic: bool, x_label: str, y_label: str
-) -> str:
+def _axes(place_x: Place, place_y: Place, of_x: Ends, of_y: Ends, logarithmic: bool, x_label: str, y_label: str) -> str:
     """Ticks with their lines and numbers, and the labels of both axes."""
     parts = []
     for y in _ticks(*of_y, logarithmic=logarithmic):

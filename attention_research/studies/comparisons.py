@@ -77,19 +77,26 @@ class Comparison:
         return None if self.outcome == UNMEASURED else self.outcome == CLEAR
 
     @property
+    def numbers(self) -> str:
+        """The means, with the number of seeds and the p-value that decides the outcome."""
+        return f"{self.said}{self._certainty}"
+
+    @property
     def text(self) -> str:
-        """The means, and the outcome in words with its p-value."""
-        if self.p is None or self.p_reversed is None:
-            return self.said
-        if not self.seeds:
-            return f"{self.said}, {self.outcome}"
+        """The numbers with the outcome in words."""
+        return self.said if self.outcome == UNMEASURED else f"{self.said}, {self.outcome}{self._certainty}"
+
+    @property
+    def _certainty(self) -> str:
+        if self.p is None or self.p_reversed is None or not self.seeds:
+            return ""
         turned = self.outcome == REVERSED
         p, alone = (self.p_reversed, self.alone_reversed) if turned else (self.p, self.alone)
         over, of = f"{self.seeds} seeds", ""
         if alone is not None:
             over += f" and {self.items:,} test items"
             of = f", over seeds alone {_spelled(alone.seeds)}, over items alone {_spelled(alone.items)}"
-        return f"{self.said}, {self.outcome} over {over} ({_spelled(p)}{of})"
+        return f" over {over} ({_spelled(p)}{of})"
 
 
 def with_reference(results: Results) -> str:

@@ -49,7 +49,7 @@ def _samples(samples: Sequence[Mapping[str, str]]) -> str:
 
 def _verdict(one: Judged) -> list[str]:
     """A claim, its verdict and the table of its cases."""
-    found, others = verdict_text.cases(one.verdict)
+    found = verdict_text.cases(one.verdict)
     parts = [f'<h3 id="{escape(one.id, quote=True)}">{escape(one.claim)}</h3>']
     parts.append(f"<p><strong>{escape(one.status)}</strong>: {escape(one.measurement)}.</p>")
     if found:
@@ -57,7 +57,7 @@ def _verdict(one: Judged) -> list[str]:
         parts.append(
             document.grid([titles, *map(list, found)], f"Cases of {one.id}", text=titles[1:], long=("numbers",))
         )
-    return [*parts, *(f"<p>{escape(sentence)}</p>" for sentence in others)]
+    return [*parts, *(f"<p>{escape(sentence)}</p>" for sentence in one.verdict.sentences)]
 
 
 def _provenance(results: Results) -> str:

@@ -14,33 +14,21 @@ from attention_research.studies.verdicts import Judged, Verdict
 MARKS = {CLEAR: "✓ holds", REVERSED: "✗ reversed", OPEN: "– not shown", UNMEASURED: "not tested"}
 
 
-def cases(verdict: Verdict) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """The cases of a verdict as (case, marked outcome, numbers), and the other sentences about it.
+def cases(verdict: Verdict) -> list[tuple[str, str, str]]:
+    """The cases of a verdict as (case, marked outcome, numbers).
 
-    >>> said = "1 of 2 cases holds; small: loss 2 against 3, clear over 3 seeds (p = 0.01); 3 rows"
-    >>> cases(Verdict("did not hold", said, {"small": CLEAR, "large": UNMEASURED}))[0]
-    [('small', '✓ holds', 'loss 2 against 3 over 3 seeds (p = 0.01)'), ('large', 'not tested', '')]
+    >>> from attention_research.studies.verdicts import Case
+    >>> cases(Verdict("did not hold", cases={"small": Case(CLEAR, "loss 2 against 3"), "large": Case(UNMEASURED)}))
+    [('small', '✓ holds', 'loss 2 against 3'), ('large', 'not tested', '')]
     """
-    numbers: dict[str, str] = {}
-    others = []
-    for part in filter(None, verdict.because.split("; ")):
-        name = next((one for one in verdict.cases if part.startswith(f"{one}: ")), None)
-        if name is None or name in numbers:
-            others.append(part)
-        else:
-            numbers[name] = part.removeprefix(f"{name}: ")
-    found = [
-        (name, MARKS[outcome], numbers.get(name, "").replace(f", {outcome} over ", " over "))
-        for name, outcome in verdict.cases.items()
-    ]
-    return found, others
+    return [(name, MARKS[case.outcome], case.numbers) for name, case in verdict.cases.items()]
 
 
 def markdown(name: str, scale: str, judged: Sequence[Judged]) -> str:
     """Every claim as Markdown: its verdict, whether the models have learned the task, and a table of its cases."""
     parts = [f"# {name} · {scale}: claims and verdicts"]
     for one in judged:
-        found, others = cases(one.verdict)
+        found, others = cases(one.verdict), one.verdict.sentences
         parts += [f"## {one.id}: {one.status}", f"> {one.claim}", f"Measured: {one.measurement}."]
         parts.append("\n".join(competence.lines(one.competence)))
         if found:

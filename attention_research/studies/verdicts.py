@@ -16,7 +16,7 @@ import csv
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attention_research.errors import ConfigError
 from attention_research.studies import competence
@@ -47,6 +47,7 @@ __all__ = [
     "FIGURE",
     "HELD",
     "UNTESTED",
+    "Case",
     "Comparison",
     "Verdict",
     "against",
@@ -60,29 +61,56 @@ __all__ = [
     "judge",
     "margin_of",
     "no_worse",
-    "outcome",
     "together",
 ]
 
 
+class Case(NamedTuple):
+    """One case of a claim: its outcome, such as `comparisons.CLEAR`, and its numbers in words."""
+
+    outcome: str
+    numbers: str = ""
+
+    @classmethod
+    def compared(cls, comparison: Comparison) -> Case:
+        """The case that a comparison decides."""
+        return cls(comparison.outcome, comparison.numbers)
+
+    @classmethod
+    def ruled(cls, clear: bool | None, numbers: str = "") -> Case:
+        """A case that a rule of the study decides. `clear` is None if the case was not measured."""
+        return cls(UNMEASURED if clear is None else CLEAR if clear else OPEN, numbers)
+
+
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """A status of `STATUSES` and its reasons in words, with numbers.
-
-    `cases` maps each case of the claim to its outcome, such as `comparisons.CLEAR`.
-    """
+    """A status of `STATUSES`, sentences about the claim as a whole, and its cases by name."""
 
     status: str
-    because: str
-    cases: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    said: str | Sequence[str] = ()
+    cases: Mapping[str, Case] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise ValueError(f"status: expected one of {STATUSES}, got {self.status!r}")
 
+    @property
+    def sentences(self) -> list[str]:
+        return [self.said] if isinstance(self.said, str) else [one for one in self.said if one]
+
+    @property
+    def because(self) -> str:
+        """All reasons as one line: the sentences, then each case with its outcome and numbers."""
+        cases = (f"{name}: {', '.join(filter(None, reversed(case)))}" for name, case in self.cases.items())
+        return "; ".join([*self.sentences, *cases])
+
     def beside(self, *said: str) -> Verdict:
-        """The same verdict with more text after its cases."""
-        return dataclasses.replace(self, because="; ".join(filter(None, [self.because, *said])))
+        """The same verdict with more sentences."""
+        return dataclasses.replace(self, said=[*self.sentences, *said])
+
+    def but(self, status: str, *said: str) -> Verdict:
+        """The same cases with another status and more sentences."""
+        return dataclasses.replace(self.beside(*said), status=status)
 
     def under(self, condition: Sequence[str]) -> Verdict:
         """The verdict under a condition: a list of cases named in advance. Raises ConfigError for an unknown case."""
@@ -92,10 +120,9 @@ class Verdict:
         if unknown:
             there = ", ".join(self.cases) or "none that can be named"
             raise ConfigError(f"condition {unknown[0]!r}: the claim has no such case; there are: {there}")
-        if not condition or self.status == HELD or any(self.cases[name] != CLEAR for name in condition):
+        if not condition or self.status == HELD or any(self.cases[name].outcome != CLEAR for name in condition):
             return self
-        said = f"held for {', '.join(condition)}, the condition named beforehand; {self.because}"
-        return dataclasses.replace(self, status=CONDITION, because=said)
+        return self.but(CONDITION, f"held for {', '.join(condition)}, the condition named beforehand")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,22 +157,20 @@ def conclude(
     cases: Mapping[str, Comparison], *, untested: Sequence[str] = (), condition: Sequence[str] = ()
 ) -> Verdict:
     """One verdict from named comparisons, with corrected p-values. `untested` names cases that were not measured."""
-    corrected = together(cases)
-    because = "; ".join(f"{name}: {case.text}" for name, case in corrected.items())
-    outcomes = {name: case.outcome for name, case in corrected.items()}
-    return decide({**outcomes, **dict.fromkeys(untested, UNMEASURED)}, because).under(condition)
+    compared = {name: Case.compared(case) for name, case in together(cases).items()}
+    return decide({**compared, **dict.fromkeys(untested, Case(UNMEASURED))}).under(condition)
 
 
-def decide(outcomes: Mapping[str, str], because: str) -> Verdict:
-    """One verdict from the outcome of each case. `because` describes the cases in words."""
-    counts = Counter(outcomes.values())
-    measured = len(outcomes) - counts[UNMEASURED]
-    because = "; ".join(filter(None, [_counted(counts), because]))
+def decide(cases: Mapping[str, Case], *said: str) -> Verdict:
+    """One verdict from the cases of a claim, by the rules above. `said` are sentences beside them."""
+    counts = Counter(case.outcome for case in cases.values())
+    measured = len(cases) - counts[UNMEASURED]
+    sentences = [_counted(counts) if cases else "nothing is measured", *said]
     if not measured:
-        return Verdict(UNTESTED, because or "nothing is measured", outcomes)
-    if counts[CLEAR] == len(outcomes):
-        return Verdict(HELD, because, outcomes)
-    return Verdict(UNTESTED if counts[CLEAR] == measured else FAILED, because, outcomes)
+        return Verdict(UNTESTED, sentences, cases)
+    if counts[CLEAR] == len(cases):
+        return Verdict(HELD, sentences, cases)
+    return Verdict(UNTESTED if counts[CLEAR] == measured else FAILED, sentences, cases)
 
 
 def _counted(counts: Mapping[str, int]) -> str:
@@ -162,11 +187,6 @@ def _counted(counts: Mapping[str, int]) -> str:
         number = counts.get(outcome, 0)
         said += [f"{number} {'is' if number == 1 else 'are'} {word}"] if number else []
     return ", ".join(said)
-
-
-def outcome(*, clear: bool | None) -> str:
-    """The outcome of a case with its own rule. `clear` is None if the case was not measured."""
-    return UNMEASURED if clear is None else CLEAR if clear else OPEN
 
 
 def claims_of(study: Study) -> list[dict[str, str]]:
@@ -193,7 +213,7 @@ def _as_named(verdict: Verdict, claim: Mapping[str, str]) -> Verdict:
         raise ConfigError(f"claim {claim['id']}: {error}") from None
     if verdict.status != CONDITION or condition:
         return verdict
-    return dataclasses.replace(verdict, status=FAILED, because=f"no condition was named beforehand; {verdict.because}")
+    return verdict.but(FAILED, "no condition was named beforehand")
 
 
 def judge(results: Results) -> list[Judged]:

@@ -21,7 +21,15 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, FIGURE, HELD, UNTESTED, Verdict, compare, conclude
+from attention_research.studies.verdicts import (
+    FIGURE,
+    UNTESTED,
+    Case,
+    Verdict,
+    compare,
+    conclude,
+    decide,
+)
 
 CONFIG = "configs/naming/allamanis.py"
 HERE = Path(__file__).parent
@@ -86,33 +94,38 @@ def table_is_drawn(results: Results) -> Verdict:
     if not tables:
         return Verdict(UNTESTED, "no finished run of copy_attention has tables")
     ours = "; ".join(f"{w} {v:.3f}" for w, v in zip(tables[0]["wrote"], tables[0]["lambda"], strict=True))
-    said = f"published: {'; '.join(f'{w} {v:.3f}' for w, v in printed)}. Ours on the same function in Python: {ours}"
+    theirs = f"published: {'; '.join(f'{w} {v:.3f}' for w, v in printed)}"
     whole = all(len(one["wrote"]) == len(one["alpha"]) == len(one["kappa"]) == len(one["lambda"]) for one in tables)
     places = f"{len(tables) - 1} held-out functions: {', '.join(one['place'] for one in tables[1:])}"
+    said = [theirs, f"ours on the same function in Python: {ours}", f"also drawn with two rows and lambda: {places}"]
     status = FIGURE if whole and len(tables) > 1 else UNTESTED
-    return Verdict(status, f"{said}. Also drawn with two rows and lambda: {places}")
+    return Verdict(status, said)
 
 
 def lambda_separates(results: Results) -> Verdict:
-    """At the true names of test functions, lambda is above 0.5 if the body contains the sub-token, and below otherwise.
+    """At the true names of test functions, lambda is above 0.5 in every seed if the body contains the sub-token, and
+    below otherwise.
 
-    If lambda is only larger in the first case than in the second, in every seed, the claim holds as an order.
+    The text says whether it is at least larger in the first case than in the second.
     """
     names = ("lambda_copied", "lambda_invented", "lambda_end", "lambda_auc")
     seeds = list(zip(*(results.values("copy_attention", f"measure.{name}") for name in names), strict=True))
     if not seeds:
         return Verdict(UNTESTED, "no finished run of copy_attention")
     mean = [sum(values) / len(values) for values in zip(*seeds, strict=True)]
-    because = (
-        f"mean lambda {mean[0]:.3f} if the body has the sub-token, {mean[1]:.3f} if it does not, {mean[2]:.3f} at "
-        f"the end; area under the curve {mean[3]:.3f}; published 0.974, 0.969, 0.583 against 0.012, 0.066; "
-        f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
-    )
-    if all(copied > 0.5 > max(invented, end) for copied, invented, end, _ in seeds):
-        return Verdict(HELD, because)
-    if all(copied > max(invented, end) for copied, invented, end, _ in seeds):
-        return Verdict(CONDITION, f"held as an order, but values are not near 1 and 0; {because}")
-    return Verdict(FAILED, because)
+    cases = {
+        "above 0.5 if the body has the sub-token": Case.ruled(
+            all(copied > 0.5 for copied, *_ in seeds), f"mean lambda {mean[0]:.3f}; published 0.974, 0.969, 0.583"
+        ),
+        "below 0.5 if it does not": Case.ruled(
+            all(0.5 > max(invented, end) for _, invented, end, _ in seeds),
+            f"mean lambda {mean[1]:.3f}, at the end {mean[2]:.3f}; published 0.012, 0.066",
+        ),
+    }
+    ordered = all(copied > max(invented, end) for copied, invented, end, _ in seeds)
+    order = f"lambda is {'larger' if ordered else 'not larger'} in the first case than in the second in every seed"
+    over = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
+    return decide(cases, f"{order}, area under the curve {mean[3]:.3f}, {over}")
 
 
 #: The pointer-generator without its pointer. A step costs about twice as much, so half as many steps take equal time.

@@ -20,7 +20,7 @@ from attention_research.studies.columns import PERPLEXITY, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import UNTESTED, Case, Verdict, decide
 
 from .schemes import CONFIG, SCHEMES
 
@@ -38,20 +38,15 @@ def carried(results: Results) -> Verdict:
     if not errors:
         return Verdict(UNTESTED, "the model without positions is not trained")
     (middle, *_) = results.values("none", "measure.middle")
-    said = "; ".join(
-        f"{SCHEMES[row][0]}: {_numbers(curve)}"
-        for row in SCHEMES
-        if (curve := results.mean_list(row, "measure.errors"))
-    )
-    said = (
-        f"error by layer in tokens; guessing the middle {middle:.1f}; {said}; no positions, untrained: "
-        f"{_numbers(untrained)}"
-    )
-    if min(errors) > NEAR * middle or min(errors) >= errors[0]:
-        return Verdict(FAILED, said)
-    if min(errors) >= min(untrained):
-        return Verdict(CONDITION, f"held also for an untrained model: the causal mask alone gives positions; {said}")
-    return Verdict(HELD, said)
+    said = [f"{SCHEMES[row][0]}: {_numbers(curve)}" for row in SCHEMES
+            if (curve := results.mean_list(row, "measure.errors"))]  # fmt: skip
+    least = f"{min(errors):.1f} against"
+    cases = {
+        "below half of a blind guess": Case.ruled(min(errors) <= NEAR * middle, f"{least} {middle:.1f}, the middle"),
+        "below that of the first layer": Case.ruled(min(errors) < errors[0], f"{least} {errors[0]:.1f}"),
+        "below that of an untrained model": Case.ruled(min(errors) < min(untrained), f"{least} {min(untrained):.1f}"),
+    }
+    return decide(cases, "error in tokens by layer", *said, f"no positions, untrained: {_numbers(untrained)}")
 
 
 def _numbers(values: Sequence[float]) -> str:

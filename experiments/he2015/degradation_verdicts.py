@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
+from attention_research.studies.verdicts import UNTESTED, Case, Verdict, compare, conclude, decide
 
 SHALLOW, DEEP = 20, 56
 TRAINING, TEST = "measure.train_error", "measure.test_error"
@@ -49,11 +49,18 @@ def identity(results: Results) -> Verdict:
              for kind in ("residual", "plain")}  # fmt: skip
     if any(value is None for value in found["residual"].values()):
         return Verdict(UNTESTED, "the block is not measured")
-    texts = [f"{kind}: " + ", ".join(f"{name.replace('_', ' ')} {value:.2g}" for name, value in numbers.items())
-             for kind, numbers in found.items() if None not in numbers.values()]  # fmt: skip
-    exact = found["residual"]["zero_difference"] == 0 == found["residual"]["zero_jacobian"]
-    good = exact and found["residual"]["jacobian_difference"] < ROUNDING
-    return Verdict(HELD if good else FAILED, "; ".join(texts))
+    largest, plain = found["residual"], found["plain"]
+    right = {
+        "zero filters: the output is the input": ("zero_difference", largest["zero_difference"] == 0),
+        "zero filters: the Jacobian is the identity": ("zero_jacobian", largest["zero_jacobian"] == 0),
+        "random filters: branch plus identity": ("jacobian_difference", largest["jacobian_difference"] < ROUNDING),
+    }
+    cases = {
+        title: Case.ruled(good, f"largest difference {largest[name]:.2g}"
+                          + ("" if plain[name] is None else f", without the shortcut {plain[name]:.2g}"))
+        for title, (name, good) in right.items()
+    }  # fmt: skip
+    return decide(cases)
 
 
 VERDICTS = {

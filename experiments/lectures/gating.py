@@ -13,10 +13,11 @@ from pathlib import Path
 
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed, significant
+from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+from attention_research.studies.verdicts import Case, Verdict, compare, decide
 
 from .laws import exact
 from .laws.gating import measure_product
@@ -29,17 +30,11 @@ LEARNED = 0.5
 def gates(results: Results) -> Verdict:
     """The law holds, and the error of attention on products is clearly below that of ungated mixing and below 0.5."""
     found = exact.exact(CLAIM)(results)
-    attention = compare(results, "attention", "ungated", ERROR)
-    gated = compare(results, "gated", "ungated", ERROR)
-    because = f"{found.because}; {attention.text}; {gated.said}"
-    if found.status != HELD or attention.clear is None:
-        return Verdict(found.status if found.status != HELD else UNTESTED, because)
-    if not attention.clear:
-        return Verdict(FAILED, f"the law holds, but the trained attention is not clearly better; {because}")
-    learned = (results.mean("attention", ERROR) or 1.0) < LEARNED
-    return Verdict(
-        HELD if learned else CONDITION, because if learned else f"attention learns the product only partly; {because}"
-    )
+    attention, gated = (compare(results, row, "ungated", ERROR) for row in ("attention", "gated"))
+    error = results.mean("attention", ERROR)
+    learned = None if error is None else Case.ruled(error < LEARNED, f"error {error:.2g}, the line is {LEARNED:g}")
+    trained = {"attention, trained": Case.compared(attention), "the product is learned": learned or Case(UNMEASURED)}
+    return decide({**found.cases, **trained}, f"gated mixing, trained: {gated.said}")
 
 
 def draw(results: Results, folder: Path) -> Figure | None:

@@ -17,7 +17,13 @@ from attention_research.studies.columns import Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+from attention_research.studies.verdicts import (
+    UNTESTED,
+    Case,
+    Verdict,
+    compare,
+    decide,
+)
 
 from .laws import exact
 from .recurrent.tasks import measure_pairs
@@ -37,12 +43,14 @@ def pointer(results: Results) -> Verdict:
     pairs = results.study.scale(results.scale).settings.get("pairs", ())
     said = [f"{name}: {', '.join(f'{100 * value:.0f}' for value in results.mean_list(memory, 'measure.accuracies'))} %"
             for memory, name in MEMORIES.items() if lists[memory]]  # fmt: skip
-    most = compare(results, "attention", "rnn", "measure.most", higher=True)
-    because = f"accuracy by number of pairs ({', '.join(map(str, pairs))}); {'; '.join(said)}; {most.text}"
-    points = min(min(one) for one in lists["attention"]) >= POINTS
-    if points and most.clear:
-        return Verdict(HELD, because)
-    return Verdict(CONDITION if points or most.clear else FAILED, because)
+    least = min(min(one) for one in lists["attention"])
+    cases = {
+        "attention finds the value": Case.ruled(least >= POINTS, f"accuracy of at least {100 * least:.0f} %"),
+        "better than a recurrent state": Case.compared(
+            compare(results, "attention", "rnn", "measure.most", higher=True)
+        ),
+    }
+    return decide(cases, f"accuracy by number of pairs ({', '.join(map(str, pairs))})", *said)
 
 
 VERDICTS = {**{claim: exact.exact(claim) for claim in LAWS}, "attention-as-memory-pointer": pointer}

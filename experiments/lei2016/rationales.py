@@ -30,14 +30,14 @@ from attention_research.studies.columns import PARAMETERS, STEPS_PER_SECOND, Col
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
-    FAILED,
-    HELD,
     UNTESTED,
+    Case,
     Verdict,
     against,
     between,
     compare,
     conclude,
+    decide,
 )
 
 from .selections import ASPECTS, at_share, curve, draw_curves, draw_real, draw_reviews, reviews_of
@@ -179,7 +179,7 @@ def correlation(results: Results) -> Verdict:
 
 def review_figure(results: Results) -> Verdict:
     """In the drawn reviews, most words that are selected for look and smell are in the sentence of that aspect."""
-    said, fine = [], []
+    cases = {}
     for row in ("independent", "smell"):
         reviews = reviews_of(results, row)
         if not reviews:
@@ -188,12 +188,12 @@ def review_figure(results: Results) -> Verdict:
         taken = sum(sum(one["selected"]) for one in reviews)
         off = statistics.fmean(abs(one["predicted"] - one["rating"]) for one in reviews)
         without = sum(not any(one["selected"]) for one in reviews)
-        fine.append(2 * right > taken and not without and off < 0.25)
-        said.append(
-            f"{ASPECTS[row]}: {right} of {taken} selected words of {len(reviews)} drawn reviews are in its sentence, "
-            f"{without} of the reviews have none, and the mean error of the ratings is {off:.2f} (a star is 0.25)"
+        cases[ASPECTS[row]] = Case.ruled(
+            2 * right > taken and not without and off < 0.25,
+            f"{right} of {taken} selected words of {len(reviews)} drawn reviews are in its sentence, {without} of the "
+            f"reviews have none, and the mean error of the ratings is {off:.2f} (a star is 0.25)",
         )
-    return Verdict(HELD if all(fine) else FAILED, "; ".join(said))
+    return decide(cases)
 
 
 STUDY = Study(

@@ -33,8 +33,8 @@ def low_rank(results: Results) -> Verdict:
         said.append(f"{name}: share of values for 90 % of the sum {results.mean(row.id, RANK):.2f}, before training "
                     f"{before:.2f}; by layer {layers}")  # fmt: skip
     if not ranks:
-        return Verdict(UNTESTED, "; ".join(["the imported encoder's spectrum is not measured", *said]))
-    return Verdict(HELD if max(ranks) <= LOW else FAILED, "; ".join(said))
+        return Verdict(UNTESTED, ["the imported encoder's spectrum is not measured", *said])
+    return Verdict(HELD if max(ranks) <= LOW else FAILED, said)
 
 
 def draw(results: Results, folder: Path) -> Figure | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from attention_research.studies.columns import exponent
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import Case, Verdict, decide
 
 #: A cost counts as linear in the length if its power is at most this. At these lengths a part of the cost is not yet
 #: proportional to the length.
@@ -26,7 +26,7 @@ def costs(results: Results, row: str, kind: str) -> tuple[list[int], dict[str, l
 def cheaper(results: Results) -> Verdict:
     """Time and memory of Linformer grow linearly with the length at every k, and those of materialized attention do
     not. At the longest length Linformer is faster and needs less memory, also than the fused kernel."""
-    said, linear, wins, fused = [], [], [], []
+    cases = {}
     for row in (row.id for row in results.rows):
         for kind in ("milliseconds", "bytes"):
             lengths, by_name = costs(results, row, kind)
@@ -34,24 +34,15 @@ def cheaper(results: Results) -> Verdict:
                 continue
             powers = {name: exponent(lengths, values) or 0.0 for name, values in by_name.items()}
             last = {name: values[-1] / by_name["linformer"][-1] for name, values in by_name.items()}
-            linear.append(powers["linformer"] <= LINEAR < powers["materialised"])
-            wins.append(last["materialised"] > 1)
-            fused.append(last["fused"] > 1)
-            said.append(
-                f"{row}, {kind}: n^{powers['linformer']:.2f} against n^{powers['materialised']:.2f}, at {lengths[-1]} "
-                f"{last['materialised']:.1f} times less (fused kernel: {last['fused']:.2f} times, "
-                f"n^{powers['fused']:.2f})"
+            linear = powers["linformer"] <= LINEAR < powers["materialised"]
+            cases[f"{row}, {kind}, growth"] = Case.ruled(
+                linear, f"n^{powers['linformer']:.2f}, materialized n^{powers['materialised']:.2f}"
             )
-    if not said:
-        return Verdict(UNTESTED, "nothing is measured at two lengths")
-    because = "; ".join(said)
-    if not (all(linear) and all(wins)):
-        return Verdict(CONDITION if all(wins) else FAILED, f"linear in {sum(linear)} of {len(linear)} cases; {because}")
-    if all(fused):
-        return Verdict(HELD, because)
-    return Verdict(
-        CONDITION, f"held against materialized attention, but not always against the fused kernel; {because}"
-    )
+            for other, name in (("materialised", "materialized attention"), ("fused", "the fused kernel")):
+                cases[f"{row}, {kind}, less than {name}"] = Case.ruled(
+                    last[other] > 1, f"{last[other]:.2f} times less at {lengths[-1]} (n^{powers[other]:.2f})"
+                )
+    return decide(cases)
 
 
 def draw(results: Results, folder: Path) -> Figure | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import UNTESTED, Case, Verdict, decide
 
 from .mechanisms import MECHANISMS, TASKS
 
@@ -59,13 +59,14 @@ def avoid_the_cost(results: Results) -> Verdict:
             f"{MECHANISMS[one]}: {speed / base[1]:.2f} times the steps, {size / base[2]:.2f} times the memory at "
             f"{base[0]:,} tokens, score {'not measured' if lost is None else f'{-lost:+.1f}'}"
         )
-    because = "; ".join([f"score of standard attention over {', '.join(tasks) or 'no task'}: "
-                         f"{'none' if full is None else f'{full:.1f}'}", *said])  # fmt: skip
-    if not cheap:
-        return Verdict(FAILED, because)
-    names = ", ".join(MECHANISMS[one] for one in cheap)
-    if 2 * len(cheap) <= len(others):
-        return Verdict(CONDITION, f"only {names} cost less; {because}")
-    if full is None or 2 * len(near) < len(cheap):
-        return Verdict(CONDITION, f"{names} cost less, {len(near)} of them within {NEAR:g} points; {because}")
-    return Verdict(HELD, f"{names} cost less, {len(near)} of {len(cheap)} within {NEAR:g} points; {because}")
+    names = ", ".join(MECHANISMS[one] for one in cheap) or "none"
+    base_score = f"score of standard attention over {', '.join(tasks) or 'no task'}: "
+    cases = {
+        "most mechanisms cost less": Case.ruled(
+            2 * len(cheap) > len(others), f"{len(cheap)} of {len(others)} need less time and memory: {names}"
+        ),
+        f"half of these are within {NEAR:g} points": Case.ruled(
+            bool(cheap) and full is not None and 2 * len(near) >= len(cheap), f"{len(near)} of {len(cheap)}"
+        ),
+    }
+    return decide(cases, base_score + ("none" if full is None else f"{full:.1f}"), *said)

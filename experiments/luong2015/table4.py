@@ -20,14 +20,13 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
-    CONDITION,
-    FAILED,
-    HELD,
     UNTESTED,
+    Case,
     Verdict,
     apart,
     compare,
     conclude,
+    decide,
     together,
 )
 
@@ -102,16 +101,13 @@ def scores_compared(results: Results) -> Verdict:
             if len(rows) > 1:
                 cases[prefix + place] = apart(results, rows, key)
     cases = together(cases)
-    said, clear = [case.text for case in cases.values()], [case.clear for case in cases.values()]
-    if not {True, False} & {*clear}:
-        return Verdict(UNTESTED, "; ".join(said) or "no two score functions were measured")
-    said.append(f"{sum(works)} of {len(works)} rows are better than their baselines")
-    if all(works) and any(clear):
-        return Verdict(HELD, "; ".join(said))
-    if all(works) or any(clear):
-        half = "all of them translate" if all(works) else "they differ in quality"
-        return Verdict(CONDITION, f"held in part: {half}; {'; '.join(said)}")
-    return Verdict(FAILED, "; ".join(said))
+    clear = [case.clear for case in cases.values() if case.clear is not None]
+    if not clear:
+        return Verdict(UNTESTED, [case.text for case in cases.values()] or "no two score functions were measured")
+    numbers = f"{sum(works)} of {len(works)} rows are better than their baselines"
+    half = f"{sum(clear)} of {len(clear)} kinds of attention"
+    found = {"all translate": Case.ruled(all(works), numbers), "they differ in quality": Case.ruled(any(clear), half)}
+    return decide(found, *(case.text for case in cases.values()))
 
 
 def location_aligns_worst(results: Results) -> Verdict:

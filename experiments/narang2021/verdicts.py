@@ -11,9 +11,11 @@ from attention_research.studies.verdicts import (
     FAILED,
     HELD,
     UNTESTED,
+    Case,
     Verdict,
     compare,
     conclude,
+    decide,
     margin_of,
     no_worse,
     together,
@@ -43,8 +45,11 @@ def counts(results: Results) -> Verdict:
     near = sum(abs(int(counted[row]["parameters"]) / 223e6 - 1) < 0.02 for row in printed)
     at = sum(f"{float(counted[row]['operations']):.1f}" == "11.1" for row in printed)
     same = sum(bool(counted[row]["operations_rules"]) for row in printed)
-    because = f"{near} of {len(printed)} rows are within 2 % of 223M, {at} have 11.1T; {same} equal the paper's cell"
-    return Verdict(HELD if min(near, at) > len(printed) / 2 else FAILED, because)
+    cases = {
+        "parameters": Case.ruled(near > len(printed) / 2, f"{near} of {len(printed)} rows are within 2 % of 223M"),
+        "operations": Case.ruled(at > len(printed) / 2, f"{at} of {len(printed)} rows have 11.1T"),
+    }
+    return decide(cases, f"{same} rows equal the paper's cell")
 
 
 def most_do_not_help(results: Results) -> Verdict:
@@ -62,16 +67,16 @@ def most_do_not_help(results: Results) -> Verdict:
     gains = together({row: compare(results, row, BASELINE, FINAL) for row in rows})
     even = together({row: no_worse(results, BASELINE, row, FINAL, margin) for row in rows})
     better = [row for row, case in gains.items() if case.clear]
-    because = (
-        f"{len(better)} of {len(rows)} rows are clearly better{': ' if better else ''}{', '.join(better)}; "
-        f"{sum(case.gain > 0 for case in gains.values())} have a lower mean; in the paper {theirs} of "
-        f"{len(printed) - 1} have a lower final loss"
-    )
+    said = [
+        f"{len(better)} of {len(rows)} rows are clearly better{': ' if better else ''}{', '.join(better)}",
+        f"{sum(case.gain > 0 for case in gains.values())} have a lower mean",
+        f"in the paper {theirs} of {len(printed) - 1} have a lower final loss",
+    ]
     if margin is None:
-        return Verdict(UNTESTED, f"{NO_MARGIN} within which a gain counts as none; {because}")
+        return Verdict(UNTESTED, [f"{NO_MARGIN} within which a gain counts as none", *said])
     none = sum(bool(case.clear) for case in even.values())
-    because = f"{none} of {len(rows)} rows gain less than {margin}; {because}"
-    return Verdict(HELD if none > len(rows) / 2 else FAILED, because)
+    gain = f"{none} of {len(rows)} rows gain less than {margin}"
+    return Verdict(HELD if none > len(rows) / 2 else FAILED, [gain, *said])
 
 
 def gated_are_better(results: Results) -> Verdict:

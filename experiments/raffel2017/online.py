@@ -24,15 +24,14 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, heat_maps, save, styles
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
-    CONDITION,
-    FAILED,
-    HELD,
     UNTESTED,
+    Case,
     Comparison,
     Verdict,
     between,
     compare,
     conclude,
+    decide,
     no_worse,
 )
 
@@ -93,24 +92,18 @@ def same_order(results: Results) -> Verdict:
 def reads_on(results: Results) -> Verdict:
     """In every monotonic row, online decoding gives the same outputs, and a part of the output before the source
     ends."""
-    equal, early, said = [], [], []
+    cases = {}
     for id, name in ((one.id, one.name) for one in OURS if not one.id.endswith("_soft")):
         alike, before, lag = (
             results.values(id, f"measure.{key}") for key in ("online_equal", "written_before_the_end", "average_lag")
         )
         if alike:
-            equal.append(min(alike) == 1.0)
-            early.append(min(before) > 0.0)
-            said.append(
-                f"{name}: {100 * min(alike):.1f} % equal, {100 * statistics.fmean(before):.0f} % of the tokens before "
-                f"the end, average lag {statistics.fmean(lag):.1f}"
+            cases[name] = Case.ruled(
+                min(alike) == 1.0 and min(before) > 0.0,
+                f"{100 * min(alike):.1f} % equal, {100 * statistics.fmean(before):.0f} % of the tokens before the end, "
+                f"average lag {statistics.fmean(lag):.1f}",
             )
-    because = "; ".join(said) or "not run"
-    if not equal:
-        return Verdict(UNTESTED, because)
-    if all(equal) and all(early):
-        return Verdict(HELD, because)
-    return Verdict(CONDITION if all(equal) and any(early) else FAILED, because)
+    return decide(cases)
 
 
 def speech_like(results: Results) -> Verdict:
@@ -139,7 +132,7 @@ def left_open(results: Results) -> Verdict:
         if forward is not None:
             said.append(f"{name}: {100 * forward:.0f} % of the steps of soft attention go forward")
         said.append(_lost(results, task, "monotonic").said)
-    return Verdict(UNTESTED, "; ".join(said))
+    return Verdict(UNTESTED, said)
 
 
 def noise_helps(results: Results) -> Verdict:
@@ -153,12 +146,9 @@ def noise_helps(results: Results) -> Verdict:
 
 
 def _at_most(results: Results, key: str, bound: float) -> Verdict:
-    """Returns whether the values of all seeds of all rows are at most `bound`."""
+    """Every value of every seed of a row is at most `bound`, for each row."""
     found = {one.name: max(values) for one in OURS if (values := results.values(one.id, f"measure.{key}"))}
-    said = "; ".join(f"{name}: at most {value:.2g}" for name, value in found.items())
-    if not found:
-        return Verdict(UNTESTED, "not run")
-    return Verdict(HELD if max(found.values()) <= bound else FAILED, said)
+    return decide({name: Case.ruled(value <= bound, f"at most {value:.2g}") for name, value in found.items()})
 
 
 def forms_agree(results: Results) -> Verdict:

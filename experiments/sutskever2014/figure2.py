@@ -19,7 +19,7 @@ from attention_research.studies.columns import PARAMETERS, PERPLEXITY, Column, f
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import UNTESTED, Case, Verdict, decide
 
 from . import sentence_vectors
 
@@ -48,18 +48,23 @@ def order_matters(results: Results) -> Verdict:
     )
     if not apart or not actors or not verbs:
         return Verdict(UNTESTED, "sentence vectors were not measured")
-    because = (
-        f"distance of reordered / different sentences: {many('order_distance')} (bag of words: 0; before training: "
-        f"{many('order_distance_untrained')}); silhouettes in the figure, by actor: {many('actor_silhouette')} "
-        f"(before training: {many('actor_silhouette_untrained')}), by verb: {many('verb_silhouette')}, by giver over "
-        f"three wordings: {many('giver_silhouette')} (before training: {many('giver_silhouette_untrained')})"
-    )
-    if min(apart) <= 0 or min(actors) <= max(0.0, max(verbs)):
-        return Verdict(FAILED, because)
     before = results.values("reversed", "measure.actor_silhouette_untrained")
-    if before and min(actors) <= max(before):
-        return Verdict(CONDITION, f"held, but not more than before training; {because}")
-    return Verdict(HELD, because)
+    grouped = f"silhouette by actor {many('actor_silhouette')}"
+    cases = {
+        "other roles, other vectors": Case.ruled(
+            min(apart) > 0,
+            f"distance of reordered / different sentences {many('order_distance')} (bag of words: 0, before training: "
+            f"{many('order_distance_untrained')})",
+        ),
+        "grouped by actor, not by verb": Case.ruled(
+            min(actors) > max(0.0, max(verbs)), f"{grouped}, by verb {many('verb_silhouette')}"
+        ),
+    }
+    if before:
+        numbers = f"{grouped}, before training {many('actor_silhouette_untrained')}"
+        cases["more than before training"] = Case.ruled(min(actors) > max(before), numbers)
+    givers = f"silhouette by giver over three wordings: {many('giver_silhouette')}"
+    return decide(cases, f"{givers} (before training: {many('giver_silhouette_untrained')})")
 
 
 def planes(results: Results, folder: Path) -> Figure | None:

@@ -148,12 +148,11 @@ def last_state(results: Results) -> Verdict:
     """Compares both forms at equal parameters. The claim says that both exist, not which one is better."""
     differ = parameters_differ(results, "every_step", "reversed")
     cases = _quality(results, "every_step", "reversed", "fed to every step")
-    because = "; ".join(f"{name}: {case.said}" for name, case in cases.items())
+    said = [f"{name}: {case.said}" for name, case in cases.items()]
     if differ is None or any(case.gain is None for case in cases.values()):
-        return Verdict(UNTESTED, because)
+        return Verdict(UNTESTED, said)
     below = [f"{row} is {floor}" for row in ("every_step", "reversed") if (floor := results.untrained(row))]
-    because = "; ".join([f"parameters differ by {differ:.1%}", *below, because])
-    return Verdict(FIGURE, because)
+    return Verdict(FIGURE, [f"parameters differ by {differ:.1%}", *below, *said])
 
 
 def gated_cells(results: Results) -> Verdict:

@@ -17,7 +17,7 @@ from typing import Any
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column
 from attention_research.studies.results import Results, published
-from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import UNTESTED, Case, Verdict, decide
 
 CONFIG = "configs/translation/transformer.py"
 #: Section 5.2 and the footnote of the table: 8 P100 GPUs with a sustained rate of 9.5 TFLOPS in single precision.
@@ -64,8 +64,11 @@ def training_flops(results: Results) -> Verdict:
     single = [float(printed[row]["FLOPs En-De"]) for row in ("gnmt", "convs2s", "moe")]
     below = base < min(rivals.values())
     near = all(0.1 < big / other < 10 for other in single)
-    said = f"base {base:.3g} against at least {min(rivals.values()):.3g}; big {big:.3g} against other single models "
-    return Verdict(HELD if below and near else FAILED, said + ", ".join(f"{other:.3g}" for other in single))
+    singles = ", ".join(f"{other:.3g}" for other in single)
+    return decide({
+        "base costs less than all others": Case.ruled(below, f"{base:.3g} against at least {min(rivals.values()):.3g}"),
+        "big costs about as much as single models": Case.ruled(near, f"{big:.3g} against {singles}"),
+    })  # fmt: skip
 
 
 def best_bleu(results: Results) -> Verdict:
@@ -79,14 +82,18 @@ def best_bleu(results: Results) -> Verdict:
     single = {row: bleu for row, bleu in french.items() if row not in ours and not row.endswith("_ensemble")}
     if not rivals or not single:
         return Verdict(UNTESTED, "the published cells are missing")
-    said = (
-        f"published: English-German {german['big']} against at most {max(rivals.values())}, ensembles included; "
-        f"English-French {french['big']} ({french['big_early']} as first published) against single models of at most "
-        f"{max(single.values())}, ensembles of at most {max(french[row] for row in french if row not in ours)}; "
-        "for recurrent models and Transformers on equal budgets see lectures/rnn_vs_transformer"
-    )
-    best = german["big"] > max(rivals.values()) and min(french["big"], french["big_early"]) > max(single.values())
-    return Verdict(HELD if best else FAILED, f"{said}; no other system was trained here")
+    cases = {
+        "English-German, ensembles included": Case.ruled(
+            german["big"] > max(rivals.values()), f"published {german['big']} against at most {max(rivals.values())}"
+        ),
+        "English-French, single models": Case.ruled(
+            min(french["big"], french["big_early"]) > max(single.values()),
+            f"published {french['big']} ({french['big_early']} as first published) against at most "
+            f"{max(single.values())}; ensembles at most {max(french[row] for row in french if row not in ours)}",
+        ),
+    }
+    trained = "for recurrent models and Transformers on equal budgets see lectures/rnn_vs_transformer"
+    return decide(cases, "no other system was trained here", trained)
 
 
 scientific = "{:.3g}".format

@@ -211,10 +211,8 @@ def base_sizes(results: Results) -> Verdict:
             f"{row}: {shape[0]} + {shape[1]} blocks of width {shape[2]} with {shape[3]} heads; {count:,} parameters "
             f"with {EMBEDDING_ROWS:,} embedding rows, {fewer:,} with {PIECES:,}, published {million}M"
         )
-    because = "; ".join(said)
-    if not rounded[1]:
-        because = f"the count of big differs from the published one; {because}"
-    return Verdict(HELD if all(shaped) and rounded[0] else FAILED, because)
+    differs = [] if rounded[1] else ["the count of big differs from the published one"]
+    return Verdict(HELD if all(shaped) and rounded[0] else FAILED, [*differs, *said])
 
 
 def drawn_order(config: Config) -> Verdict:
@@ -234,7 +232,7 @@ def drawn_order(config: Config) -> Verdict:
     if [step.name for step in steps if step.reads] != ["cross_attention"]:
         differences.append("the number of attentions of a block that read the encoder's output is not one")
     said = " | ".join(" ".join(line.split()) for line in lines(parts))
-    return Verdict(FAILED if differences else HELD, "; ".join([*differences, said]))
+    return Verdict(FAILED if differences else HELD, [*differences, said])
 
 
 def _as_drawn(part: Any) -> tuple:

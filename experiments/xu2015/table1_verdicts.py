@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import statistics
 
-from attention_research.studies.comparisons import within
+from attention_research.studies.comparisons import UNMEASURED, within
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
-    FAILED,
     FIGURE,
     UNTESTED,
+    Case,
     Verdict,
     against,
     between,
     compare,
     conclude,
+    decide,
     margin_of,
 )
 
@@ -36,7 +37,7 @@ def side_by_side(results: Results) -> Verdict:
         noise = results.mean(row, "measure.noise")
         said += [f"{row}: gradient noise {noise:.2g}"] if noise is not None else []
     said.append("published BLEU-4, soft and hard: Flickr8k 19.5 and 21.3, Flickr30k 19.1 and 19.9, COCO 24.3 and 25.0")
-    return Verdict(FIGURE, "; ".join(said))
+    return Verdict(FIGURE, said)
 
 
 def regions(results: Results) -> Verdict:
@@ -59,7 +60,7 @@ def features(results: Results) -> Verdict:
     found = {"frozen": results.values("frozen", BLEU), "pretrained": results.values("pretrained", "captions.bleu_4"),
              "joint": results.values("soft", BLEU)}  # fmt: skip
     if min(map(len, found.values())) < 2:
-        return Verdict(UNTESTED, "; ".join(f"{name}: {len(values)} seeds" for name, values in found.items()))
+        return Verdict(UNTESTED, [f"{name}: {len(values)} seeds" for name, values in found.items()])
     margin = margin_of(results, "caption-pretrained-features")
     numbers = lambda row, other: (row, other, found[row], found[other], "BLEU-4")
     return conclude({
@@ -76,14 +77,14 @@ def cross(results: Results) -> Verdict:
         return Verdict(UNTESTED, "the Transformer is not trained")
     above = conclude({"BLEU-4": against(results, "transformer", BLEU, "evaluate.other_bleu_4")})
     said = [f"objects named {100 * statistics.fmean(named):.1f} %"]
-    said.append(above.because)
     said += [f"recurrent with one vector {100 * statistics.fmean(other):.1f} %"] if other else []
     cuts = results.values("cut", "measure.cut")
-    if not cuts:
-        return Verdict(UNTESTED, "; ".join([*said, "the model without cross-attention is not measured"]))
-    said.append(f"largest change of log p with the image: {max(cuts):.2g} with cross-attention cut, "
-                f"{min(results.values('cut', 'measure.whole')):.2g} without")  # fmt: skip
-    return Verdict(above.status if max(cuts) == 0 else FAILED, "; ".join(said))
+    through = Case(UNMEASURED)
+    if cuts:
+        whole = min(results.values("cut", "measure.whole"))
+        numbers = f"log p changes by {max(cuts):.2g} with the image if cross-attention is cut, by {whole:.2g} if not"
+        through = Case.ruled(max(cuts) == 0, numbers)
+    return decide({**above.cases, "the image reaches the words only through cross-attention": through}, *said)
 
 
 VERDICTS = {

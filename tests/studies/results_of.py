@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.studies import Row, Scale, Study, run_study
+from attention_research.studies.comparisons import CLEAR
 from attention_research.studies.loading import dereference, reference
 from attention_research.studies.results import Entry, Results
 from attention_research.studies.trials import Trial
@@ -76,3 +77,8 @@ def page_of_the_record(study: str, scale: str, workdir: Path) -> str:
     verdicts = [workdir / "verdicts.md"] if summary["verdicts"] else []
     texts = [(workdir / "table.md").read_text(encoding="utf-8")]
     return "\n".join([*texts, *(below_a_table(one.read_text(encoding="utf-8")) for one in verdicts)])
+
+
+def clear_cases(verdict: Verdict) -> list[str]:
+    """The names of the clear cases of a verdict."""
+    return [name for name, case in verdict.cases.items() if case.outcome == CLEAR]

@@ -9,7 +9,7 @@ from attention_research.config import build_experiment
 from attention_research.layers.structure import abstract
 from attention_research.studies.loading import load_study
 from attention_research.studies.trials import configuration
-from attention_research.studies.verdicts import CONDITION, FAILED, FIGURE, HELD, UNTESTED
+from attention_research.studies.verdicts import FAILED, FIGURE, HELD, UNTESTED
 from tests.studies.results_of import results_of
 
 
@@ -100,8 +100,8 @@ def test_copying_is_judged_by_three_scores(naming):
     ("copied", "invented", "end", "status"),
     [
         ([0.9, 0.8], [0.2, 0.3], [0.1, 0.1], HELD),
-        ([0.4, 0.45], [0.2, 0.3], [0.1, 0.1], CONDITION),
-        ([0.9, 0.8], [0.6, 0.3], [0.1, 0.1], CONDITION),
+        ([0.4, 0.45], [0.2, 0.3], [0.1, 0.1], FAILED),
+        ([0.9, 0.8], [0.6, 0.3], [0.1, 0.1], FAILED),
         ([0.9, 0.2], [0.2, 0.3], [0.1, 0.1], FAILED),
     ],
 )

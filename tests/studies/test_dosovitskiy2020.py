@@ -105,7 +105,7 @@ def test_patches_have_to_be_learned_and_stand_beside_a_cnn(study):
     assert "with flips and shifts by +11.0 at 250" in held.because
     assert judge(BETTER, GOOD, GOOD).status == HELD
     far = judge((60, 70, 80, 84), BETTER, BETTER)
-    assert far.status == FAILED and far.cases["ViT near the CNN"] == REVERSED
+    assert far.status == FAILED and far.cases["ViT near the CNN"].outcome == REVERSED
     assert judge((10, 70, 80, 88), BETTER, BETTER).status == FAILED
     assert judge(GOOD, BETTER, (10, 80, 85, 89)).status == FAILED
     one = {

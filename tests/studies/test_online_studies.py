@@ -76,9 +76,10 @@ def test_verdicts_follow_the_numbers(studies):
     good = verdicts(study)
     assert good["monotonic-same-order"].status == HELD and "9 (local_monotonic)" in good["monotonic-same-order"].because
     assert good["monotonic-read-more-decisions"].status == HELD
-    assert good["monotonic-speech"].status == UNTESTED and good["monotonic-speech"].cases["speech itself"] == UNMEASURED
+    assert good["monotonic-speech"].status == UNTESTED
+    assert good["monotonic-speech"].cases["speech itself"].outcome == UNMEASURED
     assert good["monotonic-incremental-translation"].status == FAILED
-    assert good["monotonic-incremental-translation"].cases["BLEU, monotonic"] == REVERSED
+    assert good["monotonic-incremental-translation"].cases["BLEU, monotonic"].outcome == REVERSED
     assert good["monotonic-inflection-summarization"].status == UNTESTED
     assert verdicts(study, sounds=11.5)["monotonic-same-order"].status == FAILED
     assert verdicts(study, sounds=11.5, monotone=2.5)["monotonic-same-order"].status == FAILED

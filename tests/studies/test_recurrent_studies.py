@@ -11,7 +11,7 @@ from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.config import load, variants
 from attention_research.studies.results import Results, published
 from attention_research.studies.trials import configuration, plan
-from attention_research.studies.verdicts import CONDITION, FAILED, FIGURE, HELD
+from attention_research.studies.verdicts import FAILED, FIGURE, HELD
 
 CONFIG = "configs/translation/recurrent.py"
 
@@ -166,7 +166,7 @@ def numbers(**by_key):
          {"reversed": numbers(order_distance=[0.7], actor_silhouette=[0.1], verb_silhouette=[0.4])}, FAILED),
         ("sutskever2014/figure2", "must-hold-word-order-shows",
          {"reversed": numbers(order_distance=[0.7], actor_silhouette=[0.5], verb_silhouette=[-0.1],
-                              actor_silhouette_untrained=[0.6])}, CONDITION),
+                              actor_silhouette_untrained=[0.6])}, FAILED),
         ("luong2015/table1", "global-sees-all-states",
          {"global_feed": numbers(perplexity=[9.0, 9.2], bleu_fitting=[5.0, 5.2]),
           "last_state_feed": numbers(perplexity=[12.0, 12.1], bleu_fitting=[2.0, 2.2])}, HELD),
@@ -175,7 +175,7 @@ def numbers(**by_key):
           "global_general": numbers(perplexity=[12.0, 12.1], unigram_perplexity=[300.0, 300.0])}, HELD),
         ("luong2015/table4", "score-functions-compared",
          {"global_dot": numbers(perplexity=[9.0, 9.1], unigram_perplexity=[300.0, 300.0]),
-          "global_general": numbers(perplexity=[9.05, 9.1], unigram_perplexity=[300.0, 300.0])}, CONDITION),
+          "global_general": numbers(perplexity=[9.05, 9.1], unigram_perplexity=[300.0, 300.0])}, FAILED),
         ("britz2017/attention", "additive-width-is-hyperparameter",
          {"add_128": numbers(perplexity=[9.0, 9.1]), "add_512": numbers(perplexity=[7.0, 7.1])}, HELD),
     ],

@@ -160,7 +160,7 @@ def test_cases_make_one_verdict():
     assert conclude({"x": yes, "y": yes}).status == HELD
     some = conclude({"narrow": unclear, "wide": yes, "odd": turned})
     assert some.status == FAILED and some.because.startswith("1 of 3 cases holds, 1 is reversed; narrow: loss 1.01")
-    assert some.cases == {"narrow": OPEN, "wide": CLEAR, "odd": REVERSED}
+    assert {name: case.outcome for name, case in some.cases.items()} == {"narrow": OPEN, "wide": CLEAR, "odd": REVERSED}
     assert conclude({"x": unclear, "y": unclear}).because.startswith("0 of 2 cases hold; x: loss")
     assert conclude({"x": unknown}).status == UNTESTED
     partly = conclude({"x": yes, "y": unknown}, untested=("z",))
@@ -184,7 +184,8 @@ def test_a_condition_counts_where_it_was_named_beforehand():
     assert conclude(cases).status == FAILED
     for condition in (("wide",), ("wide", "wider")):
         named = conclude(cases, condition=condition)
-        assert named.status == CONDITION and named.because.startswith(f"held for {', '.join(condition)}, the condition")
+        assert named.status == CONDITION
+        assert f"held for {', '.join(condition)}, the condition named beforehand" in named.sentences
     assert conclude(cases, condition=("wide", "narrow")).status == FAILED
     assert conclude(cases, condition=("odd",)).status == FAILED
     assert conclude({"x": yes, "y": yes}, condition=("x",)).status == HELD
@@ -214,7 +215,7 @@ def test_the_line_of_a_claim_names_its_condition_and_its_margin(tmp_path):
         claimed(tmp_path, cases, condition="b")
     found_later = claimed(tmp_path, lambda results: Verdict(CONDITION, "held for bad"))
     assert found_later.status == FAILED
-    assert found_later.verdict.because == "no condition was named beforehand; held for bad"
+    assert found_later.verdict.sentences == ["held for bad", "no condition was named beforehand"]
     even = lambda results: conclude({
         "loss": equivalent(results, "good", "near", "train.loss", margin_of(results, "good-beats-near"))
     })  # fmt: skip
@@ -278,7 +279,7 @@ def test_the_ablation_judges_its_claims(root):
     assert verdicts["residuals-help-training"].status == HELD
     parts = verdicts["necessary-parts"]
     assert parts.status == FAILED
-    assert parts.verdict.cases["BLEU, normalisation"] == OPEN
+    assert parts.verdict.cases["BLEU, normalisation"].outcome == OPEN
 
 
 def test_a_claim_may_fail(root):
@@ -286,7 +287,7 @@ def test_a_claim_may_fail(root):
     verdicts = {one.id: one for one in judge(ablation(root, **same))}
     assert verdicts["scaling-helps-training"].status == FAILED
     wide = {one.id: one for one in judge(ablation(root, unscaled=ABLATION["deep"]))}["scaling-helps-training"]
-    assert wide.status == FAILED and wide.verdict.cases["loss, the configuration's key width"] == REVERSED
+    assert wide.status == FAILED and wide.verdict.cases["loss, the configuration's key width"].outcome == REVERSED
 
 
 def test_below_cpu_verdicts_are_computed_and_not_claimed(root):

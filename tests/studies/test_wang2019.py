@@ -30,5 +30,5 @@ def test_the_tree_has_to_help_at_every_distance_alone_and_beside_word_order(stud
     held = judged(study, linear=linear, dependency=good, both=good, dependency_lost=(0.9,) * 4)
     assert held.status == HELD and "a tenth of the heads lost: accuracy 0.9 (dependency_lost)" in held.because
     far = judged(study, linear=linear, dependency=(0.8, 0.8, 0.9, 0.9), both=good)
-    assert far.status == FAILED and far.cases["tree alone, subject 1-2 back"] == REVERSED
+    assert far.status == FAILED and far.cases["tree alone, subject 1-2 back"].outcome == REVERSED
     assert judged(study, linear=good, dependency=linear, both=good).status == FAILED

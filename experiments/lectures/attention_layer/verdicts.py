@@ -5,19 +5,17 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
+from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
-    CONDITION,
-    FAILED,
-    HELD,
-    UNTESTED,
+    Case,
     Verdict,
     compare,
     conclude,
+    decide,
     margin_of,
     no_worse,
-    together,
 )
 
 from ..laws.exact import exact
@@ -69,18 +67,16 @@ def projections(results: Results) -> Verdict:
 def needs(results: Results) -> Verdict:
     """The dot product is clearly worse than the additive score on raw inputs, and as good when keys and values are
     projected."""
-    raw, gained = together({
-        "raw": compare(results, "additive_none", "dot_none", ACCURACY, higher=True),
-        "gained": compare(results, "dot_keys_values", "dot_none", ACCURACY, higher=True),
-    }).values()  # fmt: skip
+    found = conclude({
+        "worse than additive on raw inputs": compare(results, "additive_none", "dot_none", ACCURACY, higher=True),
+        "better with projections": compare(results, "dot_keys_values", "dot_none", ACCURACY, higher=True),
+    })  # fmt: skip
     means = [results.mean(row, ACCURACY) for row in ("additive_keys_values", "dot_keys_values")]
-    if raw.clear is None or gained.clear is None or None in means:
-        return Verdict(UNTESTED, f"{raw.text}; {gained.text}")
-    left = means[0] - means[1]
-    because = f"{raw.text}; {gained.text}; with projections, additive minus dot is {left:+.3f}"
-    if not (raw.clear and gained.clear):
-        return Verdict(FAILED, because)
-    return Verdict(HELD if left <= AS_GOOD else CONDITION, because)
+    as_good = Case(UNMEASURED)
+    if None not in means:
+        left = means[0] - means[1]
+        as_good = Case.ruled(left <= AS_GOOD, f"additive minus dot is {left:+.3f}")
+    return decide({**found.cases, "as good as additive with projections": as_good})
 
 
 def normalising(results: Results) -> Verdict:

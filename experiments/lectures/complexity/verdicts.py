@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import UNTESTED, Case, Verdict, decide
 
 #: The largest accepted difference between a fitted power and the expected power.
 NEAR = 0.05
@@ -18,15 +20,16 @@ SHORT = 0.01
 TRIVIAL, HURTS = 0.05, 0.5
 
 
-def _said(powers: dict[str, float | None]) -> str:
-    return "; ".join(f"{name} {power:.2f}" for name, power in powers.items() if power is not None)
-
-
-def _all_near(powers: dict[str, float | None], wanted: Sequence[float], said: str) -> Verdict:
-    if None in powers.values():
-        return Verdict(UNTESTED, "a layer is not measured")
-    good = all(abs(power - want) <= NEAR for power, want in zip(powers.values(), wanted, strict=True))
-    return Verdict(HELD if good else FAILED, said)
+def _near(powers: Mapping[str, float | None], wanted: Sequence[float]) -> dict[str, Case]:
+    """For each power of a length or width, whether it is near the wanted one."""
+    return {
+        name: Case(UNMEASURED)
+        if power is None
+        else Case.ruled(
+            abs(power - want) <= NEAR, f"{power:.2f}, not {want}" if abs(power - want) > NEAR else f"{power:.2f}"
+        )
+        for (name, power), want in zip(powers.items(), wanted, strict=True)
+    }
 
 
 def sequential(results: Results) -> Verdict:
@@ -36,30 +39,27 @@ def sequential(results: Results) -> Verdict:
         for row in ("rnn", "lstm", "attention_core")
         for way, name in (("forward", "chain_power"), ("backward", "chain_backward_power"))
     }
-    return _all_near(powers, (1, 1, 1, 1, 0, 0), f"powers of T in chains of products: {_said(powers)}")
+    return decide(_near(powers, (1, 1, 1, 1, 0, 0)), "powers of T in chains of products")
 
 
 def differentiable(results: Results) -> Verdict:
     """Gradients equal finite differences, and the longest chains do not grow with T."""
     errors = results.values("gradient", "measure.gradient_error")
-    powers = {way: results.mean("attention", f"measure.{name}") for way, name in
-              (("forward", "chain_power"), ("backward", "chain_backward_power"))}  # fmt: skip
-    if not errors:
-        return Verdict(UNTESTED, "the gradient is not measured")
-    said = f"largest relative difference {max(errors):.0e} in float64; powers of T in chains: {_said(powers)}"
-    verdict = _all_near(powers, (0, 0), said)
-    return verdict if max(errors) < 1e-6 else Verdict(FAILED, said)
+    chains = {"forward": "chain_power", "backward": "chain_backward_power"}
+    powers = {f"power of T, {way}": results.mean("attention", f"measure.{name}") for way, name in chains.items()}
+    equal = Case.ruled(max(errors) < 1e-6, f"relative difference at most {max(errors):.0e}") if errors else None
+    return decide({"gradient in float64": equal or Case(UNMEASURED), **_near(powers, (0, 0))})
 
 
 def table(results: Results) -> Verdict:
     """The counted powers equal those in the literature: `n^2 d`, `n d^2`, `k n d^2`."""
     wanted = {"attention_core": (2, 1), "rnn": (1, 2), "lstm": (1, 2), "convolution": (1, 2)}
     powers = {
-        f"{row} ~ {letter}^": results.mean(row, f"measure.{name}")
+        f"{row}, power of {letter}": results.mean(row, f"measure.{name}")
         for row in wanted
         for letter, name in (("T", "length_power"), ("D", "width_power"))
-    } | {"convolution ~ k^": results.mean("convolution", "measure.reach_power")}
-    return _all_near(powers, [*(power for pair in wanted.values() for power in pair), 1], _said(powers))
+    } | {"convolution, power of k": results.mean("convolution", "measure.reach_power")}
+    return decide(_near(powers, [*(power for pair in wanted.values() for power in pair), 1]))
 
 
 def cheaper_while_short(results: Results) -> Verdict:
@@ -68,32 +68,20 @@ def cheaper_while_short(results: Results) -> Verdict:
     Compared are counted multiply-adds, without and with projections, and times.
     """
     widths = results.study.scale(results.scale).settings.get("widths", ())
-    said, held, cases = [], [], 0
+    cases = {}
     for row, name in (("attention_core", "without projections"), ("attention", "with projections")):
         for found in results.values(row, "measure.crossovers")[:1]:
             for other, lengths in found.items():
-                said.append(f"counted {name} against {other}: " + _at(widths, lengths))
-                cases += 1
                 good = all(
                     length is None or length >= (1 - SHORT) * width
                     for length, width in zip(lengths, widths, strict=True)
                 )
-                held += [f"{name} against {other}, counted"] if good else []
+                cases[f"{name} against {other}, counted"] = Case.ruled(good, _at(widths, lengths))
         for other in ("rnn", "lstm", "convolution"):
-            lengths = timed_crossovers(results, row, other)
-            if lengths:
-                said.append(f"timed {name} against {other}: " + _at(widths, lengths))
-                cases += 1
+            if lengths := timed_crossovers(results, row, other):
                 good = all(length >= width for length, width in zip(lengths, widths, strict=True))
-                held += [f"{name} against {other}, timed"] if good else []
-    if not cases:
-        return Verdict(UNTESTED, "no crossover is measured")
-    because = "; ".join(said)
-    if not held:
-        return Verdict(FAILED, because)
-    return (
-        Verdict(HELD, because) if len(held) == cases else Verdict(CONDITION, f"held for {', '.join(held)}; {because}")
-    )
+                cases[f"{name} against {other}, timed"] = Case.ruled(good, _at(widths, lengths))
+    return decide(cases, *(["the length from which attention costs more, by width"] if cases else []))
 
 
 def _at(widths: Sequence[int], lengths: Sequence[float | None]) -> str:
@@ -138,10 +126,11 @@ def _crossing(lengths: Sequence[int], ours: Sequence[float], theirs: Sequence[fl
 
 def quadratic(results: Results) -> Verdict:
     """The counted powers of T are 2 for attention and 1 for the LSTM. The text also gives the powers of the times."""
-    powers = {"attention's products": results.mean("attention_core", "measure.length_power"),
-              "LSTM": results.mean("lstm", "measure.length_power")}  # fmt: skip
-    timed = {row: results.mean(row, "measure.time_length_power") for row in ("attention_core", "attention", "lstm")}
-    return _all_near(powers, (2, 1), f"counted, powers of T: {_said(powers)}; timed: {_said(timed)}")
+    rows = {"attention_core": "attention's products", "attention": "attention", "lstm": "LSTM"}
+    counted = {rows[row]: results.mean(row, "measure.length_power") for row in ("attention_core", "lstm")}
+    timed = {name: results.mean(row, "measure.time_length_power") for row, name in rows.items()}
+    said = ", ".join(f"{name} {power:.2f}" for name, power in timed.items() if power is not None)
+    return decide(_near(counted, (2, 1)), f"powers of T of the times: {said or 'not measured'}")
 
 
 def three_lengths(results: Results) -> Verdict:
@@ -149,52 +138,49 @@ def three_lengths(results: Results) -> Verdict:
     shares = {length: results.mean(f"length_{length}", "measure.scores") for length in (30, 512, 10_000)}
     if None in shares.values():
         return Verdict(UNTESTED, "a length is not measured")
-    said = []
+    right = {30: shares[30] < TRIVIAL, 512: shares[30] < shares[512] < HURTS, 10_000: HURTS < shares[10_000]}
+    cases = {}
     for length, share in shares.items():
         at = lambda name, length=length: results.mean(f"length_{length}", f"measure.{name}")
-        said.append(
-            f"T = {length:,}: {at('block_operations') / 1e9:,.1f} forward GFLOPs ({100 * share:.1f} % of them scores "
-            f"and sums), {at('score_bytes') / 1e6:,.1f} MB of scores, {at('milliseconds'):,.0f} ms"
+        cases[f"T = {length:,}"] = Case.ruled(
+            right[length],
+            f"{at('block_operations') / 1e9:,.1f} forward GFLOPs ({100 * share:.1f} % of them scores and sums), "
+            f"{at('score_bytes') / 1e6:,.1f} MB of scores, {at('milliseconds'):,.0f} ms",
         )
-    good = shares[30] < TRIVIAL and shares[30] < shares[512] < HURTS < shares[10_000]
-    return Verdict(HELD if good else FAILED, "; ".join(said))
+    return decide(cases)
 
 
 def memory(results: Results) -> Verdict:
-    """The bytes of the compiled gradient grow as T^2 for attention that keeps all scores, and as T for the LSTM.
+    """The bytes of the compiled gradient grow as T^2 for attention, and as T for the LSTM.
 
-    If the blockwise kernel grows as T, the claim holds only for attention that keeps all scores.
+    Attention is measured with all scores in memory and blockwise.
     """
     lengths = results.study.scale(results.scale).settings.get("lengths", ())
     names = {"attention_dense": "all scores in memory", "attention": "blockwise", "lstm": "LSTM"}
-    found = {name: results.values(row, "measure.bytes") for row, name in names.items()}
-    if not all(found.values()):
+    found = {name: runs[0] for row, name in names.items() if (runs := results.values(row, "measure.bytes"))}
+    if len(found) < len(names):
         return Verdict(UNTESTED, "a layer is not measured")
-    said = "; ".join(
-        f"{name}: " + ", ".join(f"{size / 1e6:,.1f} MB at T = {n:,}" for n, size in zip(lengths, runs[0], strict=True))
-        for name, runs in found.items()
-    )
-    dense, blockwise, lstm = (runs[0] for runs in found.values())
     step = lengths[-1] / lengths[-2]
-    last = [math.log(sizes[-1] / sizes[-2], step) for sizes in (dense, blockwise, lstm)]
-    said += "; powers of T over the last step: " + ", ".join(f"{power:.2f}" for power in last)
-    if not (dense[-1] > lstm[-1] and last[0] > 1.5 and last[2] < 1.2):
-        return Verdict(FAILED, said)
-    return (
-        Verdict(CONDITION, f"held if all scores are kept in memory; {said}") if last[1] < 1.2 else Verdict(HELD, said)
-    )
+    cases = {}
+    for name, sizes in found.items():
+        last = math.log(sizes[-1] / sizes[-2], step)
+        right = last < 1.2 if name == "LSTM" else last > 1.5 and sizes[-1] > found["LSTM"][-1]
+        grown = ", ".join(f"{size / 1e6:,.1f} MB at T = {n:,}" for n, size in zip(lengths, sizes, strict=True))
+        cases[name] = Case.ruled(right, f"{grown}; power of T over the last step {last:.2f}")
+    return decide(cases)
 
 
 def outside(results: Results) -> Verdict:
     """The share of scores and sums decreases from each published size to the next wider one."""
     rows = [row for row in results.rows if row.id.startswith("gpt") and results.values(row.id, "measure.scores")]
-    if len(rows) < 2:
-        return Verdict(UNTESTED, "fewer than two sizes are counted")
     by_width = sorted(rows, key=lambda row: row.settings["width"])
-    shares = [results.mean(row.id, "measure.scores") for row in by_width]
-    said = "; ".join(f"{row.name}: {100 * share:.1f} %" for row, share in zip(by_width, shares, strict=True))
-    falls = all(later < before for before, later in zip(shares, shares[1:], strict=False))
-    return Verdict(HELD if falls else FAILED, f"share of scores and weighted sums at one length; {said}")
+    shares = {row.name: results.mean(row.id, "measure.scores") for row in by_width}
+    cases = {
+        f"{narrow} to {wide}": Case.ruled(shares[wide] < shares[narrow],
+                                          f"{100 * shares[narrow]:.1f} % to {100 * shares[wide]:.1f} %")
+        for narrow, wide in itertools.pairwise(shares)
+    }  # fmt: skip
+    return decide(cases, *(["share of scores and weighted sums at one length"] if cases else []))
 
 
 VERDICTS = {

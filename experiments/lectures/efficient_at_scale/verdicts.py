@@ -7,8 +7,18 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, between, together
+from attention_research.studies.verdicts import (
+    FAILED,
+    HELD,
+    UNTESTED,
+    Case,
+    Verdict,
+    between,
+    decide,
+    together,
+)
 
 from .models import CAUSAL
 
@@ -64,42 +74,32 @@ def falls_behind(results: Results) -> Verdict:
     The gap is regressed on log2 of the parameters, over all sizes and seeds. It grows if the whole 95 % interval of the
     slope is above 0.
     """
-    said, good, measured = [], [], []
+    cases = {}
     for kind in AGAINST:
         points = [(math.log2(size), gap) for size, values in gaps(results, kind) for gap in values]
         if len(points) < 3:
+            cases[NAMES[kind]] = Case(UNMEASURED)
             continue
-        measured.append(kind)
         line = slope(*zip(*points, strict=True))
         means = ", ".join(f"{statistics.fmean(values):+.3f}" for _, values in gaps(results, kind))
-        said.append(f"{NAMES[kind]}: gap {means} from the smallest model to the largest; {line.value:+.4f} per "
-                    f"doubling of parameters ({line.low:+.4f} to {line.high:+.4f})")  # fmt: skip
-        good += [kind] if line.low > 0 else []
-    if not measured:
-        return Verdict(UNTESTED, "full attention and an efficient attention are not both measured")
-    because = "; ".join(said)
-    if len(good) == len(AGAINST):
-        return Verdict(HELD, because)
-    if not good:
-        return Verdict(FAILED, because)
-    return Verdict(CONDITION, f"held for {', '.join(NAMES[kind] for kind in good)}; {because}")
+        cases[NAMES[kind]] = Case.ruled(
+            line.low > 0,
+            f"gap {means} from the smallest model to the largest; {line.value:+.4f} per doubling of parameters "
+            f"({line.low:+.4f} to {line.high:+.4f})",
+        )
+    return decide(cases)
 
 
 def unlocks(results: Results) -> Verdict:
     """An attention is clearly better with the longest context than with every shorter context, and clearly better than
-    full attention with any context. The tests are corrected for all of these pairs.
-
-    If an attention is only better with the longest context than with the shortest, the claim holds under this
-    condition.
-    """
+    full attention with any context. The tests are corrected for all of these pairs."""
     contexts = results.study.scale(results.scale).settings.get("contexts", ())
     losses = {kind: list(zip(*results.values(kind, "measure.context_losses"), strict=True)) for kind in CAUSAL}
     losses = {kind: values for kind, values in losses.items() if values}
     if "full" not in losses or min(map(len, losses["full"])) < 2:
         return Verdict(UNTESTED, "full attention is not measured by context with at least two seeds")
-    said = [f"{NAMES[kind]} {', '.join(f'{statistics.fmean(values):.3f}' for values in by_context)}"
-            for kind, by_context in losses.items()]  # fmt: skip
-    because = f"loss at contexts of {', '.join(map(str, contexts))} tokens; {'; '.join(said)}"
+    said = [f"{NAMES[kind]}: loss {', '.join(f'{statistics.fmean(values):.3f}' for values in by_context)} at contexts "
+            f"of {', '.join(map(str, contexts))} tokens" for kind, by_context in losses.items()]  # fmt: skip
     pairs = {}
     for kind, values in losses.items():
         for place in range(len(values) - 1):
@@ -111,11 +111,9 @@ def unlocks(results: Results) -> Verdict:
     shorter = [kind for kind in losses if (kind, kind, 0) in clear]
     best = [kind for kind in longer if all((kind, "full", place) in clear for place in range(len(contexts) - 1))]
     if best:
-        return Verdict(HELD, f"the longest context is best for {', '.join(NAMES[kind] for kind in best)}; {because}")
-    if shorter:
-        names = ", ".join(NAMES[kind] for kind in shorter)
-        return Verdict(CONDITION, f"the longest context beats the shortest for {names}; {because}")
-    return Verdict(FAILED, because)
+        return Verdict(HELD, [f"the longest context is best for {', '.join(NAMES[kind] for kind in best)}", *said])
+    names = ", ".join(NAMES[kind] for kind in shorter) or "no attention"
+    return Verdict(FAILED, [f"the longest context is only better than the shortest, for {names}", *said])
 
 
 VERDICTS = {"cheaper-worse-at-scale": falls_behind, "longer-contexts-unlock": unlocks}

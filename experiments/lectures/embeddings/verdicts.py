@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+from attention_research.studies.verdicts import (
+    FAILED,
+    HELD,
+    UNTESTED,
+    Case,
+    Verdict,
+    compare,
+    decide,
+)
 
 from ..laws.exact import exact
 
@@ -26,39 +34,36 @@ def labels_of(results: Results) -> tuple[int, ...]:
 def ranked(results: Results) -> Verdict:
     """At each number of labels, random vectors are worse than TF-IDF, and TF-IDF is worse than pre-trained vectors, by
     the means over seeds."""
+    order = ("random", "tf_idf", "pretrained")
     curves = {choice: results.mean_list(choice, "measure.accuracies") for choice in CHOICES}
-    if not all(curves[choice] for choice in ("random", "tf_idf", "pretrained")):
+    if not all(curves[choice] for choice in order):
         return Verdict(UNTESTED, "random, TF-IDF or pre-trained vectors are not measured")
-    labels = labels_of(results)
-    said = [f"{CHOICES[choice]}: {', '.join(f'{100 * value:.1f}' for value in curve)} %"
-            for choice, curve in curves.items() if curve]  # fmt: skip
-    triples = zip(*(curves[choice] for choice in ("random", "tf_idf", "pretrained")), strict=True)
-    good = [count for count, (low, middle, high) in zip(labels, triples, strict=True) if low < middle < high]
-    because = f"accuracy at {', '.join(f'{count:,}' for count in labels)} labels; {'; '.join(said)}"
-    if len(good) == len(labels):
-        return Verdict(HELD, because)
-    if not good:
-        return Verdict(FAILED, because)
-    return Verdict(CONDITION, f"in this order at {', '.join(f'{count:,}' for count in good)} labels; {because}")
+    cases = {}
+    for place, count in enumerate(labels_of(results)):
+        accuracy = {choice: curve[place] for choice, curve in curves.items() if curve}
+        low, middle, high = (accuracy[choice] for choice in order)
+        numbers = ", ".join(f"{CHOICES[choice]} {100 * value:.1f} %" for choice, value in accuracy.items())
+        cases[f"{count:,} labels"] = Case.ruled(low < middle < high, numbers)
+    return decide(cases, "accuracies")
 
 
 def moved(results: Results) -> Verdict:
     """At the input the states of a word are nearly equal for both senses. After the last layer of the trained encoder
-    they are more similar within a sense than across senses, for every word, and clearly more than with random weights.
+    they are more similar within a sense than across senses, for every word.
+
+    The text also compares this difference with that of random weights.
     """
-    gaps, words = results.values("encoder", "measure.gap_last"), results.values("encoder", "measure.words")
-    if not gaps:
+    words = results.values("encoder", "measure.words")
+    if not words:
         return Verdict(UNTESTED, "the trained encoder is not measured")
     drawn = compare(results, "encoder", "encoder_drawn", "measure.gap_last", higher=True)
     within, across = (results.mean_list("encoder", f"measure.{name}") for name in ("within", "across"))
     pairs = ", ".join(f"{a:.2f} and {b:.2f}" for a, b in zip(within, across, strict=True))
-    by_word = ", ".join(f"{word} {gap:+.2f}" for word, gap in words[0].items())
-    because = f"cosines within and across senses, input first: {pairs}; at the last layer {by_word}; {drawn.said}"
-    alike = min(within[0], across[0]) >= ALIKE
-    good = all(gap > 0 for one in words for gap in one.values())
-    if alike and good:
-        return Verdict(HELD, because)
-    return Verdict(CONDITION if good else FAILED, because)
+    alike = min(within[0], across[0])
+    cases = {"alike at the input": Case.ruled(alike >= ALIKE, f"cosine of at least {alike:.2f}")}
+    for word, gap in words[0].items():
+        cases[f"senses of {word} at the last layer"] = Case.ruled(all(one[word] > 0 for one in words), f"{gap:+.2f}")
+    return decide(cases, f"cosines within and across senses by layer, input first: {pairs}", drawn.said)
 
 
 def pictured(results: Results) -> Verdict:

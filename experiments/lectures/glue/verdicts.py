@@ -32,7 +32,7 @@ def tops(results: Results) -> Verdict:
             for row, name in ROWS.items() if found[row]]  # fmt: skip
     others = [row for row in ROWS if row != LEADER]
     if not all(found.values()) or min(map(len, found.values())) < 2:
-        return Verdict(UNTESTED, "; ".join(["not all four rows are measured with two seeds", *said]))
+        return Verdict(UNTESTED, ["not all four rows are measured with two seeds", *said])
     cases = {ROWS[row]: between(LEADER, row, found[LEADER], found[row], "average") for row in others}
     return conclude(cases).beside(*said)
 

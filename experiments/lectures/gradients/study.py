@@ -23,7 +23,7 @@ from attention_research.studies.columns import Column, fixed, significant
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
+from attention_research.studies.verdicts import Case, Verdict, compare, conclude, decide
 
 from ..recall import measure_recall
 
@@ -99,26 +99,18 @@ AGREEMENTS = tuple(recalling("agree", cell, attention=with_it) for cell in ("van
 def vanish_or_explode(results: Results) -> Verdict:
     """Without attention and before training, the log norm is about linear in the distance in every seed. The norm
     changes by at least one decade over the whole length, in the same direction in every seed."""
-    said, held, measured = [], [], []
+    cases = {}
     for row in PATHS:
         slopes, fits, changes = (results.values(row.id, f"measure.{name}") for name in ("slope", "fit", "log_ratio"))
         if row.settings["attention"] or not slopes:
             continue
         same_way = min(slopes) > 0 or max(slopes) < 0
-        changes = same_way and min(map(abs, changes)) >= DECADES
-        measured.append(row.name)
-        if changes and min(fits) >= EXPONENTIAL:
-            held.append(f"{row.name} ({'vanishes' if max(slopes) < 0 else 'explodes'})")
+        far = same_way and min(map(abs, changes)) >= DECADES and min(fits) >= EXPONENTIAL
+        way = (" (vanishes)" if max(slopes) < 0 else " (explodes)") if far else ""
         mean = sum(slopes) / len(slopes)
-        said.append(f"{row.name}: {mean:+.3f} decades per step, R^2 at least {min(fits):.2f}")
-    if not measured:
-        return Verdict(UNTESTED, "no row is measured")
-    because = "; ".join(said)
-    if not held:
-        return Verdict(FAILED, because)
-    if len(held) == len(measured):
-        return Verdict(HELD, because)
-    return Verdict(CONDITION, f"held for {', '.join(held)}; {because}")
+        numbers = f"{mean:+.3f} decades per step{way}, R^2 at least {min(fits):.2f}"
+        cases[row.name] = Case.ruled(far, numbers)
+    return decide(cases)
 
 
 def attention_shortens(results: Results) -> Verdict:

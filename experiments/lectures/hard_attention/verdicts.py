@@ -5,9 +5,16 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
+from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, together
+from attention_research.studies.verdicts import (
+    Case,
+    Verdict,
+    compare,
+    decide,
+    together,
+)
 
 from ..laws.exact import exact
 
@@ -29,54 +36,51 @@ def smooth(results: Results) -> Verdict:
     first."""
     found = exact("soft-gradient-smooth")(results)
     curves = results.values("soft", "measure.curve")
-    if found.status != HELD or not curves:
-        return found if found.status != HELD else Verdict(UNTESTED, f"{found.because}; not trained")
-    said = "; ".join(f"{curve[0]:.2f} to {curve[-1]:.2f}" for curve in curves)
-    good = all(curve[-1] < curve[0] for curve in curves)
-    return Verdict(HELD if good else FAILED, f"{found.because}; cost in training, by seed: {said}")
+    costs = "by seed: " + ", ".join(f"{curve[0]:.2f} to {curve[-1]:.2f}" for curve in curves)
+    falls = Case.ruled(all(curve[-1] < curve[0] for curve in curves), costs) if curves else Case(UNMEASURED)
+    return decide({**found.cases, "the cost decreases in training": falls})
 
 
 def reinforce(results: Results) -> Verdict:
     """The mean of the estimates equals the enumerated gradient within its standard errors, with and without
     baseline."""
-    plain, based = (results.values("estimate", f"measure.largest_z{suffix}") for suffix in ("", "_with_baseline"))
-    if not plain:
-        return Verdict(UNTESTED, "the estimate is not measured")
-    shares = results.mean("estimate", "measure.share"), results.mean("estimate", "measure.share_with_baseline")
-    variances = results.mean("estimate", "measure.variance"), results.mean("estimate", "measure.variance_with_baseline")
-    because = (
-        f"without and with a baseline: largest difference in standard errors {max(plain):.2f} and {max(based):.2f}; as "
-        f"a share of the gradient {shares[0]:.3f} and {shares[1]:.3f}; variances {variances[0]:.2g} and "
-        f"{variances[1]:.2g}"
-    )
-    return Verdict(HELD if max(*plain, *based) <= OFF else FAILED, because)
+    cases = {}
+    for suffix, name in (("", "without a baseline"), ("_with_baseline", "with a baseline")):
+        largest = results.values("estimate", f"measure.largest_z{suffix}")
+        share, variance = (results.mean("estimate", f"measure.{one}{suffix}") for one in ("share", "variance"))
+        if largest:
+            numbers = (
+                f"largest difference {max(largest):.2f} standard errors, {share:.3f} of the gradient; variance "
+                f"{variance:.2g}"
+            )
+            cases[name] = Case.ruled(max(largest) <= OFF, numbers)
+    return decide(cases)
 
 
 def harder(results: Results) -> Verdict:
     """Every hard mode is clearly less accurate than soft attention, or it is as accurate but reaches the target cost
     later and has a larger gradient variance."""
-    cases, said = {}, []
+    cases = {}
     for mode, accuracy in together(
         {mode: compare(results, "soft", mode, ACCURACY, higher=True) for mode in HARD}
     ).items():
         if accuracy.clear is None:
-            return Verdict(UNTESTED, accuracy.text)
+            cases[mode] = Case.compared(accuracy)
+            continue
         steps = {row: results.values(row, "measure.steps") for row in ("soft", mode)}
         seeds = len(results.values(mode, ACCURACY))
         late = len(steps["soft"]) == seeds and (
             len(steps[mode]) < seeds or min(steps[mode]) > max(steps["soft"])  # None: never
         )
         variance = [results.mean(row, VARIANCE) for row in ("soft", mode)]
-        said.append(f"{accuracy.text}; updates to the target cost {_steps(steps['soft'])} against {_steps(steps[mode])}"
-                    + (f"; variance / mean squared {variance[0]:.2g} against {variance[1]:.2g}"
-                       if None not in variance else "; the gradient is zero"))  # fmt: skip
+        numbers = (
+            f"{accuracy.text}; updates to the target cost {_steps(steps['soft'])} against {_steps(steps[mode])}; "
+            + (f"variance / mean squared {variance[0]:.2g} against {variance[1]:.2g}"
+               if None not in variance else "the gradient is zero")
+        )  # fmt: skip
         noisier = None in variance or variance[1] > variance[0]
-        cases[mode] = (accuracy.clear or late) and noisier
-    because = "; ".join(said)
-    if all(cases.values()):
-        return Verdict(HELD, because)
-    worse = [mode for mode, is_worse in cases.items() if is_worse]
-    return Verdict(CONDITION, f"held for {', '.join(worse)}; {because}") if worse else Verdict(FAILED, because)
+        cases[mode] = Case.ruled((accuracy.clear or late) and noisier, numbers)
+    return decide(cases)
 
 
 def _steps(values: tuple[float, ...]) -> str:

@@ -6,7 +6,14 @@ import statistics
 from collections.abc import Callable
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, against, conclude
+from attention_research.studies.verdicts import (
+    UNTESTED,
+    Case,
+    Verdict,
+    against,
+    conclude,
+    decide,
+)
 
 FAR_LINKS = ("entity", "syntax")
 
@@ -47,10 +54,8 @@ def maps_shown(results: Results) -> Verdict:
     if not _values(results, "blanks", "maps"):
         return Verdict(UNTESTED, "no maps are kept")
     best = {link: results.mean("blanks", f"measure.best_{link}") for link in FAR_LINKS}
-    said = "drawn in figures/maps.png; " + "; ".join(
-        f"best head at {link}: {share:.2f}" for link, share in best.items()
-    )
-    return Verdict(HELD if min(best.values()) > 0.5 else FAILED, said)
+    cases = {f"best head at {link}": Case.ruled(share > 0.5, f"{share:.2f}") for link, share in best.items()}
+    return decide(cases, "drawn in figures/maps.png")
 
 
 def early_local(results: Results) -> Verdict:
@@ -58,28 +63,21 @@ def early_local(results: Results) -> Verdict:
 
     The text also gives the pointing accuracy by layer.
     """
-    said, good, rows = [], [], 0
+    cases, said = {}, []
     for row in ("blanks", "reviews"):
         trained, before = (_values(results, row, name) for name in ("distances", "distances_untrained"))
         if not trained:
             continue
-        rows += 1
         mean = lambda lists: [statistics.fmean(at) for at in zip(*lists, strict=True)]
         spell = lambda values: ", ".join(f"{value:.1f}" for value in values)
-        said.append(f"{row}, tokens by layer: trained {spell(mean(trained))}; untrained {spell(mean(before))}")
         grows = all(one[-1] > one[0] for one in trained)
         further = statistics.fmean(one[-1] - one[0] for one in trained) > statistics.fmean(o[-1] - o[0] for o in before)
-        good += [row] if grows and further else []
-    if not rows:
-        return Verdict(UNTESTED, "no row is measured")
-    by_layer = _values(results, "blanks", "by_layer_entity")
-    if by_layer:
+        numbers = f"tokens by layer: trained {spell(mean(trained))}, untrained {spell(mean(before))}"
+        cases[row] = Case.ruled(grows and further, numbers)
+    if by_layer := _values(results, "blanks", "by_layer_entity"):
         shares = ", ".join(f"{statistics.fmean(at):.2f}" for at in zip(*by_layer, strict=True))
         said.append(f"accuracy of the best head for pronoun -> name by encoder layer: {shares}")
-    because = "; ".join(said)
-    if not good:
-        return Verdict(FAILED, because)
-    return Verdict(HELD, because) if len(good) == rows else Verdict(CONDITION, f"held for {', '.join(good)}; {because}")
+    return decide(cases, *said)
 
 
 VERDICTS: dict[str, Callable[[Results], Verdict]] = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import Case, Verdict, decide
 
 from .fitting import ACTIVATIONS
 
@@ -40,40 +40,31 @@ def settings(results: Results) -> dict[str, Any]:
 
 
 def hard(results: Results) -> Verdict:
-    """From some depth on, no seed of a plain stack is within the tolerance. The depth is given by activation."""
+    """At every depth, no seed of a plain stack is within the tolerance. The cases are the activations.
+
+    The numbers give the depth from which this is so.
+    """
     depths, tolerance = (settings(results).get(name, ()) for name in ("depths", "tolerance"))
-    words, always, cases = [], [], []
-    measured = 0
+    cases = {}
     for activation in ACTIVATIONS:
         errors = by_depth(results, f"plain_{activation}", "identity_errors")
-        if not errors:
-            continue
-        measured += 1
-        words.append(f"{activation}: {said(middle(errors))}")
-        missed = [min(at) > tolerance for at in errors]
-        if not missed[-1]:
-            continue
-        first = next(depth for place, depth in enumerate(depths) if all(missed[place:]))
-        cases.append(f"{activation} from {first} layers on")
-        always += [activation] if all(missed) else []
-    if not measured:
-        return Verdict(UNTESTED, "plain stacks are not measured")
-    because = f"error by depth ({', '.join(map(str, depths))} layers), plain; {'; '.join(words)}"
-    if not cases:
-        return Verdict(FAILED, because)
-    if len(always) == measured:
-        return Verdict(HELD, because)
-    return Verdict(CONDITION, f"held for {', '.join(cases)}; {because}")
+        if errors:
+            missed = [min(at) > tolerance for at in errors]
+            first = next((depth for place, depth in enumerate(depths) if all(missed[place:])), None)
+            since = f", not learned from {first} layers on" if first else ", learned at the largest depth"
+            cases[activation] = Case.ruled(all(missed), f"error {said(middle(errors))}{since}")
+    return decide(cases, f"plain stacks of {', '.join(map(str, depths))} layers")
 
 
 def easy(results: Results) -> Verdict:
     """Residual stacks are within the tolerance in every seed, and if plain stacks are too, not later than those.
 
-    The near-identity counts as learned only if the error is also below that of the identity function.
+    The near-identity counts as learned only if the error is also below that of the identity function. The cases are the
+    activations, targets and depths.
     """
     sizes = settings(results)
     depths, tolerance = (sizes.get(name, ()) for name in ("depths", "tolerance"))
-    words, good, cases = [], [], 0
+    cases = {}
     for activation in ACTIVATIONS:
         plain, residual = (f"{arm}_{activation}" for arm in ARMS)
         for target, name in TARGETS.items():
@@ -84,28 +75,15 @@ def easy(results: Results) -> Verdict:
             bound = tolerance
             if target == "near":
                 bound = min(tolerance, *results.values(residual, "measure.near_floor"))
+            ours, others = middle(errors), middle(rivals)
             for place, depth in enumerate(depths):
-                cases += 1
                 lower = max(errors[place]) <= bound and max(errors[place]) < min(rivals[place])
-                if lower and steps[place] <= theirs[place]:
-                    good.append((activation, name, depth))
-            words.append(
-                f"{activation}, {name}: error {said(middle(errors))} against {said(middle(rivals))} plain, updates "
-                f"{said(steps)} against {said(theirs)}"
-            )
-    if not cases:
-        return Verdict(UNTESTED, "no pair of stacks is measured")
-    because = f"by depth ({', '.join(map(str, depths))} layers); {'; '.join(words)}"
-    if not good:
-        return Verdict(FAILED, because)
-    if len(good) == cases:
-        return Verdict(HELD, because)
-    pairs = dict.fromkeys((activation, name) for activation, name, _ in good)
-    where = (
-        f"{activation}, {name} at {', '.join(str(depth) for *pair, depth in good if tuple(pair) == (activation, name))}"
-        for activation, name in pairs
-    )
-    return Verdict(CONDITION, f"held for {' layers, '.join(where)} layers; {because}")
+                cases[f"{activation}, {name}, {depth} layers"] = Case.ruled(
+                    lower and steps[place] <= theirs[place],
+                    f"error {said([ours[place]])} against {said([others[place]])} plain, updates "
+                    f"{said([steps[place]])} against {said([theirs[place]])}",
+                )
+    return decide(cases)
 
 
 VERDICTS = {"identity-hard-to-learn": hard, "residual-makes-identity-easy": easy}

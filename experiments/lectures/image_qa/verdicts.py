@@ -7,9 +7,17 @@ from pathlib import Path
 import numpy as np
 
 from attention_research.analysis.picture_strip import lit
+from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.figures import Figure, canvas, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, FIGURE, HELD, UNTESTED, Verdict, compare
+from attention_research.studies.verdicts import (
+    FIGURE,
+    UNTESTED,
+    Case,
+    Verdict,
+    compare,
+    decide,
+)
 
 FORMS = ("place", "colour", "count")
 
@@ -17,23 +25,22 @@ FORMS = ("place", "colour", "count")
 def picks(results: Results) -> Verdict:
     """Cross-attention answers clearly more questions correctly, and in every seed its weight on the right cell is above
     that of uniform attention."""
-    case = compare(results, "cross_attention", "pooled", "measure.right", higher=True)
-    masses = results.values("cross_attention", "measure.mass")
-    if case.clear is None or not masses:
-        return Verdict(UNTESTED, case.text)
-    even = max(results.values("cross_attention", "measure.even"))
-    said = [case.text]
-    said += [compare(results, "cross_attention", "pooled", f"measure.right_{form}", higher=True).said for form in FORMS]
-    best = results.mean("cross_attention", "measure.best_head") or 0.0
-    said.append(f"weight on the right cell {100 * np.mean(masses):.0f} %, of the best head {100 * best:.0f} %")
-    said.append(f"uniform attention {100 * even:.0f} %")
-    looks = min(masses) > even
-    if case.clear and looks:
-        return Verdict(HELD, "; ".join(said))
-    if case.clear or looks:
-        what = "the answers, but not for the weights" if case.clear else "the weights, but not for the answers"
-        return Verdict(CONDITION, "; ".join([f"held for {what}", *said]))
-    return Verdict(FAILED, "; ".join(said))
+    masses, best = (
+        results.values("cross_attention", "measure.mass"),
+        results.mean("cross_attention", "measure.best_head"),
+    )
+    looks = Case(UNMEASURED)
+    if masses:
+        even = max(results.values("cross_attention", "measure.even"))
+        looks = Case.ruled(
+            min(masses) > even,
+            f"{100 * np.mean(masses):.0f} %, of the best head {100 * (best or 0.0):.0f} %, uniform attention "
+            f"{100 * even:.0f} %",
+        )
+    answers = compare(results, "cross_attention", "pooled", "measure.right", higher=True)
+    forms = (compare(results, "cross_attention", "pooled", f"measure.right_{form}", higher=True) for form in FORMS)
+    cases = {"more right answers": Case.compared(answers), "weight on the right cell": looks}
+    return decide(cases, *(form.said for form in forms))
 
 
 def maps(results: Results) -> Verdict:

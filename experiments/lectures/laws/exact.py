@@ -7,7 +7,7 @@ from collections.abc import Callable
 from attention_research.studies import Row, measure
 from attention_research.studies.columns import Column, significant
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import Case, Verdict, decide
 
 from .law import holds, measure_law
 
@@ -33,17 +33,15 @@ def row(claim: str, name: str) -> Row:
 def exact(claim: str) -> Callable[[Results], Verdict]:
     """Returns a verdict function: the claim holds if its law holds for every instance.
 
-    The text gives the largest differences by name.
+    The cases are the differences that should be zero, and the controls, by name.
     """
 
     def judge(results: Results) -> Verdict:
-        zeros = _worst(results, claim, "zeros", max)
-        if not zeros:
-            return Verdict(UNTESTED, "the law has not been measured")
-        others = _worst(results, claim, "others", min)
-        said = [f"{name}: {value:.2g}" for name, value in zeros.items()]
-        said += [f"control ({name}): {value:.2g}" for name, value in others.items()]
-        return Verdict(HELD if holds(zeros, others) else FAILED, f"largest differences in float64: {'; '.join(said)}")
+        zeros, others = _worst(results, claim, "zeros", max), _worst(results, claim, "others", min)
+        cases = {name: Case.ruled(holds({name: value}, {}), f"{value:.2g}") for name, value in zeros.items()}
+        for name, value in others.items():
+            cases[f"control ({name})"] = Case.ruled(holds({}, {name: value}), f"{value:.2g}")
+        return decide(cases, *(["largest differences in float64"] if cases else []))
 
     return judge
 

@@ -50,7 +50,7 @@ def largest(x: Any) -> float:
 
 def holds(zeros: Mapping[str, float], others: Mapping[str, float]) -> bool:
     """Whether all differences that should be 0 are rounding errors, and all that should not be 0 are not."""
-    return max(zeros.values()) <= ROUNDING and all(value > CLEAR for value in others.values())
+    return max(zeros.values(), default=0.0) <= ROUNDING and all(value > CLEAR for value in others.values())
 
 
 def law_of(claim: str) -> Law:

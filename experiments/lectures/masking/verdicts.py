@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.figures import COLOURS, Figure, canvas, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, together
+from attention_research.studies.verdicts import (
+    Case,
+    Verdict,
+    compare,
+    conclude,
+    decide,
+)
 
 from ..laws.exact import exact
 
@@ -24,37 +31,31 @@ def truncation(results: Results) -> Verdict:
     """The law holds, and one pass is faster at every length."""
     found = exact("mask-equals-truncation")(results)
     ratios = results.mean_list("truncation", "measure.ratios")
-    if found.status != HELD or not ratios:
-        return found if ratios or found.status != HELD else Verdict(UNTESTED, f"{found.because}; not timed")
     lengths = results.study.scale(results.scale).settings.get("lengths", ())
-    said = ", ".join(f"{ratio:.1f} at {length}" for length, ratio in zip(lengths, ratios, strict=True))
-    return Verdict(HELD if min(ratios) > 1 else CONDITION, f"{found.because}; time of single steps / one pass: {said}")
+    timed = {
+        f"one pass is faster at {length} tokens": Case.ruled(ratio > 1, f"single steps take {ratio:.1f} times as long")
+        for length, ratio in zip(lengths, ratios, strict=True)
+    } if ratios else {"one pass is faster": Case(UNMEASURED)}  # fmt: skip
+    return decide({**found.cases, **timed})
 
 
 def cheats(results: Results) -> Verdict:
     """Without the mask the loss under teacher forcing is clearly lower, but clearly fewer outputs are correct, and less
     than half of them."""
-    loss, written = together({
-        "loss": compare(results, "unmasked", "masked", "train.loss"),
-        "written": compare(results, "masked", "unmasked", "measure.recall", higher=True),
-    }).values()  # fmt: skip
-    if loss.clear is None or written.clear is None:
-        return Verdict(UNTESTED, f"{loss.text}; {written.text}")
-    because = f"{loss.text}; {written.text}"
-    fails = (results.mean("unmasked", "measure.recall") or 0.0) < FAILS
-    if written.clear and fails:
-        return Verdict(HELD if loss.clear else CONDITION, because)
-    return Verdict(FAILED, because)
+    found = conclude({
+        "lower loss without the mask": compare(results, "unmasked", "masked", "train.loss"),
+        "fewer correct outputs without the mask": compare(results, "masked", "unmasked", "measure.recall", higher=True),
+    })  # fmt: skip
+    recall = results.mean("unmasked", "measure.recall")
+    fails = Case(UNMEASURED) if recall is None else Case.ruled(recall < FAILS, f"{100 * recall:.1f} %")
+    return decide({**found.cases, "less than half of its outputs are correct": fails})
 
 
 def encoder(results: Results) -> Verdict:
     """The law holds, and masked words are predicted clearly better from both sides."""
     found = exact("encoder-is-unmasked-decoder")(results)
     sides = compare(results, "two_sided", "one_sided", "evaluate.perplexity")
-    because = f"{found.because}; {sides.text}"
-    if found.status != HELD or sides.clear is None:
-        return Verdict(found.status if found.status != HELD else UNTESTED, because)
-    return Verdict(HELD if sides.clear else CONDITION, because)
+    return decide({**found.cases, "masked words": Case.compared(sides)})
 
 
 VERDICTS = {

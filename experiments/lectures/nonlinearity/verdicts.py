@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare, conclude
+from attention_research.studies.verdicts import (
+    Case,
+    Verdict,
+    compare,
+    conclude,
+    decide,
+)
 
 #: The numbers of layers of the trained models.
 DEPTHS = (1, 2, 4)
@@ -31,29 +38,21 @@ def _numbers(values: list[float]) -> str:
 
 
 def averages(results: Results) -> Verdict:
-    """With attention alone the distance decreases at every layer, and the vectors end alike, in every seed.
-
-    The claim holds without a condition if this is also true with a residual connection.
-    """
-    alone = curves(results, "attention")
-    if not alone:
-        return Verdict(UNTESTED, "attention alone is not measured")
-    said = "; ".join(
-        f"{row.name}: {_numbers(mean_curve(results, row.id))}"
-        for row in results.rows
-        if row.id in ("attention", "attention_residual", "attention_feed_forward", "both") and curves(results, row.id)
-    )
-    said = f"distance from the mean vector by depth, {said}"
-    falls = all(later < before or later < LOST for one in alone for before, later in zip(one, one[1:], strict=False))
-    if not falls or max(one[-1] for one in alone) >= ALIKE:
-        return Verdict(FAILED, said)
-    residual = curves(results, "attention_residual")
-    if not residual:
-        return Verdict(CONDITION, f"held without a residual connection; not measured with one; {said}")
-    if max(one[-1] for one in residual) < ALIKE:
-        return Verdict(HELD, said)
-    slower = "slower with one" if max(one[-1] / one[0] for one in residual) < KEPT else "not with one"
-    return Verdict(CONDITION, f"held without a residual connection, {slower}; {said}")
+    """The distance decreases at every layer of attention alone, and the vectors end alike, in every seed. They also
+    end alike with a residual connection."""
+    alone, residual = curves(results, "attention"), curves(results, "attention_residual")
+    falls = lambda one: all(later < before or later < LOST for before, later in itertools.pairwise(one))
+    alike = lambda found: max(one[-1] for one in found) < ALIKE
+    clear = {"attention": all(map(falls, alone)) and alike(alone) if alone else None,
+             "attention_residual": alike(residual) if residual else None}  # fmt: skip
+    cases, said = {}, []
+    for row in results.rows:
+        curve = _numbers(mean_curve(results, row.id)) if curves(results, row.id) else ""
+        if row.id in clear:
+            cases[row.name] = Case.ruled(clear[row.id], curve)
+        elif row.id in ("attention_feed_forward", "both") and curve:
+            said.append(f"{row.name}: {curve}")
+    return decide(cases, "distance from the mean vector by depth", *said)
 
 
 def repairs(results: Results) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Case, Verdict, decide
 
 from .amplification import ACTIVATIONS
 from .verdicts import sooner
@@ -13,10 +13,11 @@ from .verdicts import sooner
 #: Relative changes count as amplified above the first multiple, and the range of activations as huge above the second.
 AMPLIFIED, HUGE = 2.0, 10.0
 
-Case = tuple[str, float]
+#: An activation and a gain.
+Place = tuple[str, float]
 
 
-def cases_of(results: Results, row: str, name: str) -> dict[float, list[float | None]]:
+def by_gain(results: Results, row: str, name: str) -> dict[float, list[float | None]]:
     """Maps each gain to the values of all seeds."""
     gains = results.study.scale(results.scale).settings.get("gains", ())
     lists = results.values(row, f"measure.{name}")
@@ -33,13 +34,13 @@ def _middle(values: list[float | None]) -> str:
     return f"{statistics.median(there):.2g}" if there else "lost"
 
 
-def amplified_cases(results: Results) -> tuple[list[Case], list[Case], list[str]]:
+def amplified_activations(results: Results) -> tuple[list[Place], list[Place], list[str]]:
     """Returns the (activation, gain) cases whose changes are amplified, those with a huge range, and the texts."""
     amplified, huge, said = [], [], []
     for activation in ACTIVATIONS:
         row = f"changes_{activation}"
-        growth = cases_of(results, row, "growth")
-        for gain, values in cases_of(results, row, "last_amplified").items():
+        growth = by_gain(results, row, "growth")
+        for gain, values in by_gain(results, row, "last_amplified").items():
             amplified += [(activation, gain)] if above(values, AMPLIFIED) else []
             huge += [(activation, gain)] if above(growth[gain], HUGE) else []
             said.append(f"{activation} at gain {gain:g}: change x {_middle(values)}, range x "
@@ -47,57 +48,39 @@ def amplified_cases(results: Results) -> tuple[list[Case], list[Case], list[str]
     return amplified, huge, said
 
 
-def _names(cases: list[Case]) -> str:
+def _names(cases: list[Place]) -> str:
     return ", ".join(f"{activation} at gain {gain:g}" for activation, gain in cases) or "none"
 
 
 def changes(results: Results) -> Verdict:
-    """In some case a relative change is amplified and the range is huge.
-
-    If both occur but not in the same case, or if only one occurs, the claim holds in part.
-    """
-    amplified, huge, said = amplified_cases(results)
+    """For at least one activation and gain, a relative change is amplified and the range is huge."""
+    amplified, huge, said = amplified_activations(results)
     if not said:
         return Verdict(UNTESTED, "no activation is measured")
-    both = [case for case in amplified if case in huge]
-    because = "; ".join([f"amplified: {_names(amplified)}", f"huge range: {_names(huge)}", *said])
-    if both:
-        return Verdict(HELD, because)
-    if amplified and huge:
-        return Verdict(CONDITION, f"held in two parts, but not for the same activation and gain; {because}")
-    if amplified or huge:
-        return Verdict(CONDITION, f"held in one part; {because}")
-    return Verdict(FAILED, because)
+    both = [one for one in amplified if one in huge]
+    found = [f"amplified: {_names(amplified)}", f"huge range: {_names(huge)}", f"both: {_names(both)}"]
+    return Verdict(HELD if both else FAILED, [*found, *said])
 
 
 def stops(results: Results) -> Verdict:
-    """With layer norm no change is amplified and no range is huge, and the target loss is reached sooner."""
-    amplified, huge, _ = amplified_cases(results)
-    cured, left, new, normed = [], [], [], []
+    """With layer norm no change is amplified and no range is huge, and the target loss is reached sooner.
+
+    The cases are those that are amplified or huge with or without layer norm.
+    """
+    amplified, huge, _ = amplified_activations(results)
+    cases = {}
     for before, name, bound in ((amplified, "last_amplified", AMPLIFIED), (huge, "growth", HUGE)):
         what = "change" if name == "last_amplified" else "range"
         for activation in ACTIVATIONS:
-            for gain, values in cases_of(results, f"changes_{activation}_norm", name).items():
-                case, grows = (activation, gain), above(values, bound)
-                if grows or case in before:
-                    (new if case not in before else left if grows else cured).append(case)
-                    normed.append(f"{activation} at gain {gain:g} with layer norm: {what} x {_middle(values)}")
-    speed = sooner(results, "layer_norm", "none")
-    because = "; ".join([*normed, speed.text])
-    if not cured and not left:
-        return Verdict(UNTESTED, f"no amplified case is measured with layer norm; {because}")
-    if not cured:
-        return Verdict(FAILED, because)
-    if not left and not new and speed.clear:
-        return Verdict(HELD, because)
-    parts = [f"stops for {_names(cured)}"]
-    parts += [f"not for {_names(left)}"] * bool(left) + [f"begins for {_names(new)}"] * bool(new)
-    parts += {
-        None: ["steps not tested"],
-        False: ["target loss not reached sooner"],
-        True: ["target loss reached sooner"],
-    }[speed.clear]
-    return Verdict(CONDITION, f"held in part, growth {', '.join(parts)}; {because}")
+            for gain, values in by_gain(results, f"changes_{activation}_norm", name).items():
+                grows, grew = above(values, bound), (activation, gain) in before
+                if grows or grew:
+                    begins = "" if grew else ", not without layer norm"
+                    numbers = f"x {_middle(values)} with layer norm{begins}"
+                    cases[f"{what}, {activation} at gain {gain:g}"] = Case.ruled(not grows, numbers)
+    if not cases:
+        return Verdict(UNTESTED, "no amplified case is measured with layer norm")
+    return decide({**cases, "steps": Case.compared(sooner(results, "layer_norm", "none"))})
 
 
 VERDICTS = {"small-changes-amplified": changes, "layernorm-stops-amplification": stops}

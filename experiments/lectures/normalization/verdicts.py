@@ -6,18 +6,17 @@ import dataclasses
 import math
 import statistics
 
-from attention_research.studies.comparisons import Margin
+from attention_research.studies.comparisons import UNMEASURED, Margin
 from attention_research.studies.results import Results, finite
 from attention_research.studies.verdicts import (
-    CONDITION,
-    FAILED,
-    HELD,
     UNTESTED,
+    Case,
     Comparison,
     Verdict,
     between,
     compare,
     conclude,
+    decide,
     no_worse,
     together,
 )
@@ -45,7 +44,7 @@ def _numbers(values: list[float]) -> str:
 def formula(results: Results) -> Verdict:
     """The formula gives mean 0 and standard deviation 1 at every scale and equals the package's layer norm; the
     formulas with a mistake do not."""
-    said, wrong, right = [], [], None
+    cases = {}
     for slip in ("right", "sum", "root", "both"):
         lists = results.values(f"formula_{slip}", "measure.deviations")
         if not lists:
@@ -53,16 +52,14 @@ def formula(results: Results) -> Verdict:
         means = results.values(f"formula_{slip}", "measure.means")
         off = max(abs(value - 1) for one in lists for value in one), max(max(one) for one in means)
         agrees = max(results.values(f"formula_{slip}", "measure.difference"))
-        good = off[0] < ONE and off[1] < ZERO and agrees < SAME
-        right = good if slip == "right" else right
-        wrong += [slip] if slip != "right" and not good else []
-        said.append(f"{slip}: standard deviations {_numbers(list(lists[0]))}, largest mean {off[1]:.2g}, "
-                    f"difference from the package's layer norm {agrees:.2g}")  # fmt: skip
-    if right is None:
-        return Verdict(UNTESTED, "the formula is not measured")
-    slips = len(said) - 1
-    said.append(f"{len(wrong)} of {slips} mistakes change the output")
-    return Verdict(HELD if right and len(wrong) == slips else FAILED, "; ".join(said))
+        equal = off[0] < ONE and off[1] < ZERO and agrees < SAME
+        name = "the formula is right" if slip == "right" else f"the mistake `{slip}` changes the output"
+        cases[name] = Case.ruled(
+            equal == (slip == "right"),
+            f"standard deviations {_numbers(list(lists[0]))}, largest mean {off[1]:.2g}, difference from the "
+            f"package's layer norm {agrees:.2g}",
+        )
+    return decide(cases)
 
 
 def against_batch(results: Results) -> Verdict:
@@ -75,21 +72,29 @@ def against_batch(results: Results) -> Verdict:
                zip(*results.values("batch_batch_norm", "measure.changes"), strict=True)]  # fmt: skip
     along = {norm: [mean(results, f"batch_{norm}", name) for name in ("across_features", "across_samples")]
              for norm in ("layer_norm", "batch_norm")}  # fmt: skip
-    said = f"largest relative change: layer norm {layer:.2g}, batch norm {batch:.2g}, by batch size {_numbers(changes)}"
-    for norm, means in along.items():
-        said += f"; {norm}: largest mean over features {means[0]:.2g}, over samples {means[1]:.2g}"
-    zero = along["layer_norm"][0] < ZERO < along["layer_norm"][1] and along["batch_norm"][1] < ZERO
-    good = layer == 0 and min(changes) > SLIGHT and zero and along["batch_norm"][0] > ZERO
-    return Verdict(HELD if good else FAILED, f"{said}; {by_batch_size(results)}")
+    largest = lambda norm: "largest mean over features {:.2g}, over samples {:.2g}".format(*along[norm])
+    cases = {
+        "layer norm: other samples change nothing": Case.ruled(layer == 0, f"relative change {layer:.2g}"),
+        "batch norm: other samples change the output": Case.ruled(
+            min(changes) > SLIGHT, f"relative change {batch:.2g}, by batch size {_numbers(changes)}"
+        ),
+        "layer norm: mean 0 over features only": Case.ruled(
+            along["layer_norm"][0] < ZERO < along["layer_norm"][1], largest("layer_norm")
+        ),
+        "batch norm: mean 0 over samples only": Case.ruled(
+            along["batch_norm"][1] < ZERO < along["batch_norm"][0], largest("batch_norm")
+        ),
+    }
+    return decide(cases, *by_batch_size(results))
 
 
-def by_batch_size(results: Results) -> str:
+def by_batch_size(results: Results) -> list[str]:
     """Describes the error of a small network by batch size, with either norm."""
     said = []
     for norm in ("layer_norm", "batch_norm"):
         losses = results.mean_list(f"loss_{norm}", "measure.losses")
         said += [f"error by batch size with {norm}: {_numbers(losses)}"] if losses else []
-    return "; ".join(said) or "not tested: loss by batch size"
+    return said or ["not tested: loss by batch size"]
 
 
 def set_loss(results: Results) -> float | None:
@@ -139,31 +144,27 @@ def faster(results: Results) -> Verdict:
 
 
 def gradients(results: Results) -> Verdict:
-    """Less than half of the gain of layer norm over no norm remains when its statistics are detached."""
-    rows = {row: results.values(row, KEY) for row in ("layer_norm", "detached", "none")}
-    if not all(rows.values()):
-        return Verdict(UNTESTED, f"not measured: {', '.join(row for row, values in rows.items() if not values)}")
-    gain, lost = together({row: compare(results, "layer_norm", row, KEY) for row in ("none", "detached")}).values()
-    said = [gain.text, lost.text]
+    """Layer norm has a clear gain over no norm, its statistics matter to the gradient, and less than half of the gain
+    remains when they are detached."""
+    comparisons = together({row: compare(results, "layer_norm", row, KEY) for row in ("none", "detached")})
+    gain, lost = comparisons.values()
+    said = []
     for row in ("none", "layer_norm", "detached", "post", "post_no_warmup"):
         at = results.values(row, "measure.start_gradients")
         if at:
             norms = [statistics.fmean(layer) for layer in zip(*at, strict=True)]
             perplexity = statistics.fmean(results.values(row, KEY) or (math.nan,))
             said.append(f"{row}: perplexity {perplexity:.4g}, gradients by layer before training {_numbers(norms)}")
-    if gain.clear is None or lost.clear is None:
-        return Verdict(UNTESTED, "; ".join(said))
-    if not gain.clear:
-        return Verdict(FAILED, "; ".join(["layer norm has no clear gain to explain", *said]))
-    if not math.isfinite(lost.gain):
-        return Verdict(HELD, "; ".join(["with detached statistics training diverges", *said]))
-    kept = 1 - lost.gain / gain.gain  # the whole gain if the model without norm diverges
-    said.insert(0, f"{kept:.0%} of the gain remains with detached statistics")
-    if not lost.clear:
-        return Verdict(FAILED, "; ".join(said))
-    if kept >= 0.5:
-        return Verdict(CONDITION, "; ".join(["held in part: forward normalization gives most of the gain", *said]))
-    return Verdict(HELD, "; ".join(said))
+    half = Case(UNMEASURED)
+    if gain.clear is not None and lost.clear is not None:
+        if not math.isfinite(lost.gain):
+            half = Case.ruled(True, "with detached statistics training diverges")
+        elif gain.clear:
+            kept = 1 - lost.gain / gain.gain  # the whole gain if the model without norm diverges
+            half = Case.ruled(kept < 0.5, f"{kept:.0%} of the gain remains with detached statistics")
+    names = ("gain over no norm", "loss with detached statistics")
+    compared = {name: Case.compared(case) for name, case in zip(names, (gain, lost), strict=True)}
+    return decide({**compared, "less than half of the gain remains": half}, *said)
 
 
 def optional(results: Results) -> Verdict:

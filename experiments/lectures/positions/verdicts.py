@@ -12,9 +12,11 @@ from attention_research.studies.verdicts import (
     FAILED,
     HELD,
     UNTESTED,
+    Case,
     Verdict,
     compare,
     conclude,
+    decide,
     equivalent,
     margin_of,
 )
@@ -55,7 +57,7 @@ def _of_sinusoid(names: dict[str, str], good: Callable[..., bool]) -> Callable[[
         if not all(found.values()):
             return Verdict(UNTESTED, "the sinusoid is not measured")
         first = {name: values[0] for name, values in found.items()}
-        said = "; ".join(f"{names[name]} {_spelled(value)}" for name, value in first.items())
+        said = [f"{names[name]} {_spelled(value)}" for name, value in first.items()]
         return Verdict(HELD if good(**first) else FAILED, said)
 
     return verdict
@@ -93,7 +95,7 @@ def count_parameters(results: Results) -> Verdict:
 
     if not results.rows:
         return Verdict(UNTESTED, "nothing is measured")
-    said, good = [], True
+    cases = {}
     for length, width in ((50, 64), (128, 512), (5000, 128)):
         counts = []
         for kind in (LearnedPositions, SinusoidalPositions):
@@ -101,9 +103,9 @@ def count_parameters(results: Results) -> Verdict:
             counts.append(
                 sum(math.prod(x.shape) for x in abstract(lambda rngs, make=make: make(rngs=rngs))[1].values())
             )
-        good &= counts == [length * width, 0]
-        said.append(f"T = {length}, D = {width}: {counts[0]:,} learned, {counts[1]} fixed")
-    return Verdict(HELD if good else FAILED, "; ".join(said))
+        numbers = f"{counts[0]:,} learned, {counts[1]} fixed"
+        cases[f"T = {length}, D = {width}"] = Case.ruled(counts == [length * width, 0], numbers)
+    return decide(cases)
 
 
 def order_needs(results: Results) -> Verdict:
@@ -114,12 +116,15 @@ def order_needs(results: Results) -> Verdict:
 
 
 def tied(results: Results) -> Verdict:
-    """Concatenation with tied blocks gives the same q, k and v as addition."""
+    """Concatenation with tied blocks gives the same q, k and v as addition, and with untied blocks other ones."""
     same, other = results.mean("identities", "measure.tied"), results.mean("identities", "measure.untied")
     if same is None or other is None:
         return Verdict(UNTESTED, "the identities are not measured")
-    said = f"largest difference of q, k and v: tied blocks {same:.1e}, untied {other:.2g}"
-    return Verdict(HELD if same < EXACT < other else FAILED, said)
+    cases = {
+        "tied blocks agree": Case.ruled(same < EXACT, f"{same:.1e}"),
+        "untied blocks differ": Case.ruled(other > EXACT, f"{other:.2g}"),
+    }
+    return decide(cases, "largest difference of q, k and v")
 
 
 def add_or_concatenate(results: Results) -> Verdict:
@@ -142,14 +147,13 @@ def inside(results: Results) -> Verdict:
         "in q, k, v, against none": compare(results, "lm_in_attention", "lm_none", PERPLEXITY),
     }
     verdict = conclude(cases)
-    if same is None or verdict.status == UNTESTED:
-        return Verdict(UNTESTED, verdict.because)
+    if same is None:
+        return verdict.but(UNTESTED, "both forms are not compared")
     between = compare(results, "lm_in_attention", "lm_sinusoidal", PERPLEXITY).said
     forms = (
-        f"largest difference for one layer between x + p at its input and p W added to q, k, v: {same:.1e}; "
-        f"with p itself added: {bare:.2g}"
+        f"largest difference between x + p at its input and p W added to q, k, v {same:.1e}; with p itself {bare:.2g}"
     )
-    return verdict.beside(between, forms)
+    return decide({**verdict.cases, "both forms agree for one layer": Case.ruled(same < EXACT < bare, forms)}, between)
 
 
 def four_cells(results: Results) -> Verdict:
@@ -165,11 +169,13 @@ def four_cells(results: Results) -> Verdict:
     cells = {"sinusoidal": "fixed, absolute", "learned": "learned, absolute", "alibi": "fixed, relative",
              "relative": "learned, relative"}  # fmt: skip
     verdict = conclude({name: compare(results, f"lm_{row}", "lm_none", PERPLEXITY) for row, name in cells.items()})
-    said = f"change of weights under a shift: {', '.join(f'{name} {value:.0e}' for name, value in moved.items())}"
-    divided = moved.get("absolute", 0.0) > EXACT and all(v < EXACT for name, v in moved.items() if name != "absolute")
-    if not divided:
-        return Verdict(FAILED, f"{said}; {verdict.because}")
-    return verdict.beside(said)
+    shifts = {
+        f"weights under a shift, {name}": Case.ruled(
+            change > EXACT if name == "absolute" else change < EXACT, f"change by {change:.0e}"
+        )
+        for name, change in moved.items()
+    }
+    return decide({**verdict.cases, **shifts})
 
 
 VERDICTS = {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from pathlib import Path
 
 from attention_research.studies.figures import Figure, canvas, save, styles
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict, compare
+from attention_research.studies.verdicts import UNTESTED, Case, Verdict, compare, decide
 
 from ..laws.exact import exact
 
@@ -36,34 +37,27 @@ def capacity(results: Results) -> Verdict:
     """At every width the accuracy at the longest length is below that at the shortest, in every seed. The first length
     with an accuracy below one half is not shorter for a wider state."""
     found = widths(results)
-    if not found:
-        return Verdict(UNTESTED, "copying is not measured")
     lengths = results.study.scale(results.scale).settings.get("lengths", ())
-    said, halves = [], []
+    cases, halves, said = {}, [], []
     for width, lists in found.items():
         means = [statistics.fmean(at) for at in zip(*lists, strict=True)]
         half = next((length for length, mean in zip(lengths, means, strict=True) if mean < 0.5), None)
         halves.append(math.inf if half is None else half)
+        said.append(f"{'never' if half is None else half} at width {width}")
         by_length = ", ".join(f"{100 * mean:.0f}" for mean in means)
-        said.append(
-            f"width {width}: {by_length} % ({'never below half' if half is None else f'below half from {half}'})"
-        )
-    because = f"accuracy at {', '.join(map(str, lengths))} symbols; {'; '.join(said)}"
-    falls = all(one[-1] < one[0] for lists in found.values() for one in lists)
-    grows = all(a <= b for a, b in zip(halves, halves[1:], strict=False)) and halves[-1] > halves[0]
-    if falls and grows:
-        return Verdict(HELD, because)
-    return Verdict(CONDITION if falls or grows else FAILED, because)
+        cases[f"decreases at width {width}"] = Case.ruled(all(one[-1] < one[0] for one in lists), f"{by_length} %")
+    if not found:
+        return Verdict(UNTESTED, "copying is not measured")
+    grows = all(a <= b for a, b in itertools.pairwise(halves)) and halves[-1] > halves[0]
+    cases["a wider state lasts longer"] = Case.ruled(grows, f"below half from {', '.join(said)}")
+    return decide(cases, f"accuracy at {', '.join(map(str, lengths))} symbols")
 
 
 def directions(results: Results) -> Verdict:
     """The law holds, and tags that later symbols determine are predicted clearly better with both directions."""
     found = exact("bidirectional-sees-later-steps")(results)
     tags = compare(results, "tagging_2", "tagging_1", "measure.accuracy", higher=True)
-    because = f"{found.because}; {tags.text}"
-    if found.status != HELD or tags.clear is None:
-        return Verdict(found.status if found.status != HELD else UNTESTED, because)
-    return Verdict(HELD if tags.clear else CONDITION, because)
+    return decide({**found.cases, "tags of later symbols": Case.compared(tags)})
 
 
 VERDICTS = {

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
-    CONDITION,
-    FAILED,
-    HELD,
     UNTESTED,
+    Case,
     Verdict,
     compare,
     conclude,
+    decide,
     equivalent,
     margin_of,
     together,
@@ -52,18 +51,15 @@ def favours(results: Results) -> Verdict:
         for seed in zip(lists["before"], lists["after"], strict=True)
     ]
     gains = [min(values) for values in zip(*moved, strict=True)]
-    before, after = (results.mean_list("encoder", f"measure.{name}") for name in ("before", "after"))
-    own = results.mean_list("encoder", "measure.own")
-    said = [f"{name}: agreement at least {least:.2f}, cosine of two tokens {first:.2f} before and {second:.2f} after, "
-            f"weight on itself {self:.2f}"
-            for name, least, first, second, self in zip(names, worst, before, after, own, strict=True)]  # fmt: skip
-    good = [name for name, least, gain in zip(names, worst, gains, strict=True) if least >= FAVOURS and gain >= MOVED]
-    because = "; ".join(said)
-    if names[0] not in good:
-        return Verdict(FAILED, because)
-    if len(good) == len(names):
-        return Verdict(HELD, because)
-    return Verdict(CONDITION, f"held for vectors of {', '.join(good)}; {because}")
+    means = [results.mean_list("encoder", f"measure.{name}") for name in ("before", "after", "own")]
+    cases = {}
+    for name, least, gain, before, after, own in zip(names, worst, gains, *means, strict=True):
+        cases[f"vectors of {name}"] = Case.ruled(
+            least >= FAVOURS and gain >= MOVED,
+            f"agreement at least {least:.2f}, cosine of two tokens {before:.2f} before and {after:.2f} after, weight "
+            f"on itself {own:.2f}",
+        )
+    return decide(cases)
 
 
 def rigid(results: Results) -> Verdict:
@@ -91,18 +87,13 @@ def fails_outside(results: Results) -> Verdict:
         inputs: compare(results, f"{inputs}_learned", f"{inputs}_basic", "measure.accuracy", higher=True)
         for inputs in INPUTS
     })  # fmt: skip
-    because = "; ".join(f"{INPUTS[inputs]}: {gap.text}" for inputs, gap in gaps.items())
-    others = {inputs: gap for inputs, gap in gaps.items() if inputs != LANGUAGE and gap.clear is not None}
-    if gaps[LANGUAGE].clear is None or not others:
-        return Verdict(UNTESTED, because)
-    compared = lambda inputs: compare(results, f"{inputs}_basic", f"{inputs}_none", "measure.accuracy", higher=True)
-    because += "".join(f"; {INPUTS[inputs]}: {compared(inputs).said}" for inputs in INPUTS)
-    failed = [inputs for inputs, gap in others.items() if gap.clear and gap.gain > gaps[LANGUAGE].gain]
-    if len(failed) == len(INPUTS) - 1:
-        return Verdict(HELD, because)
-    if not failed:
-        return Verdict(FAILED, because)
-    return Verdict(CONDITION, f"held for {', '.join(INPUTS[inputs] for inputs in failed)}; {because}")
+    words = gaps.pop(LANGUAGE)
+    cases = {}
+    for inputs, gap in gaps.items():
+        larger = None if gap.clear is None or words.clear is None else bool(gap.clear and gap.gain > words.gain)
+        none = compare(results, f"{inputs}_basic", f"{inputs}_none", "measure.accuracy", higher=True)
+        cases[INPUTS[inputs]] = Case.ruled(larger, f"{gap.text}; {none.said}")
+    return decide(cases, f"{INPUTS[LANGUAGE]}: {words.text}")
 
 
 VERDICTS = {

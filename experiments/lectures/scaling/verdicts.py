@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
+from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import CONDITION, FAILED, HELD, UNTESTED, Verdict
+from attention_research.studies.verdicts import UNTESTED, Case, Verdict, decide
 
 #: The tolerance for a fitted power, and for a variance that should be 1.
 NEAR = 0.1
@@ -19,24 +22,26 @@ def _numbers(values: list[float]) -> str:
 
 def variance(results: Results) -> Verdict:
     """The logit variance grows with the width to the power 1 for dot products and 0 for scaled dot products."""
-    powers = {row: results.mean(f"random_{row}", "measure.variance_power") for row in ("dot", "scaled_dot", "additive")}
-    if powers["dot"] is None or powers["scaled_dot"] is None:
-        return Verdict(UNTESTED, "a score is not measured")
-    said = "; ".join(f"{row}: H^{power:.2f}" for row, power in powers.items() if power is not None)
-    good = abs(powers["dot"] - 1) <= NEAR and abs(powers["scaled_dot"]) <= NEAR
-    return Verdict(HELD if good else FAILED, f"logit variance, {said}")
+    power = lambda row: results.mean(f"random_{row}", "measure.variance_power")
+    cases = {}
+    for row, wanted in (("dot", 1), ("scaled_dot", 0)):
+        found = power(row)
+        near = Case(UNMEASURED) if found is None else Case.ruled(abs(found - wanted) <= NEAR, f"H^{found:.2f}")
+        cases[f"logit variance, {row}"] = near
+    other = power("additive")
+    return decide(cases, *([] if other is None else [f"additive: H^{other:.2f}"]))
 
 
-def _by_width(results: Results, name: str, *, falls: bool) -> tuple[bool, bool, str] | None:
-    """Returns (whether the unscaled value changes with the width, whether the scaled value stays within NEAR, text)."""
+def _by_width(results: Results, name: str, title: str, *, falls: bool) -> dict[str, Case]:
+    """Whether the unscaled value changes with every width, and whether the scaled value stays within NEAR."""
     dot, scaled = (results.mean_list(f"random_{row}", f"measure.{name}") for row in ("dot", "scaled_dot"))
     if not dot or not scaled:
-        return None
-    steps = zip(dot, dot[1:], strict=False)
-    moves = all((later < before) if falls else (later > before) for before, later in steps)
-    widths = ", ".join(map(str, results.study.scale(results.scale).settings.get("random_widths", ())))
-    said = f"by width ({widths}): dot product {_numbers(dot)}; scaled {_numbers(scaled)}"
-    return moves, max(scaled) - min(scaled) <= NEAR, said
+        return {title: Case(UNMEASURED)}
+    moves = all((later < before) if falls else (later > before) for before, later in itertools.pairwise(dot))
+    return {
+        f"{title} {'decreases' if falls else 'grows'} without scaling": Case.ruled(moves, _numbers(dot)),
+        f"{title} stays constant with scaling": Case.ruled(max(scaled) - min(scaled) <= NEAR, _numbers(scaled)),
+    }
 
 
 def entropy(results: Results) -> Verdict:
@@ -45,19 +50,26 @@ def entropy(results: Results) -> Verdict:
 
     The text also gives the values of trained models.
     """
-    found = [_by_width(results, name, falls=name == "entropys") for name in ("entropys", "largests")]
-    if None in found:
-        return Verdict(UNTESTED, "a score is not measured")
-    said = [f"{name} {one[2]}" for name, one in zip(("entropy / log S", "largest weight"), found, strict=True)]
+    cases = {
+        **_by_width(results, "entropys", "entropy / log S", falls=True),
+        **_by_width(results, "largests", "largest weight", falls=False),
+    }
+    widths = ", ".join(map(str, results.study.scale(results.scale).settings.get("random_widths", ())))
+    return decide(cases, f"values at widths {widths}", *_trained(results, "entropy", "entropy"))
+
+
+def _trained(results: Results, name: str, title: str) -> list[str]:
+    """A value of the widest trained Transformers, before and after training."""
+    said = []
     for row in ("transformer_scaled_256", "transformer_unscaled_256"):
-        before, after = (results.mean(row, f"measure.{name}") for name in ("start_entropy", "entropy"))
+        before, after = (results.mean(row, f"measure.{one}") for one in (f"start_{name}", name))
         if before is not None and after is not None:
-            said.append(f"{row}: entropy {before:.2f} before training, {after:.2f} after")
-    return Verdict(HELD if all(moves and stays for moves, stays, _ in found) else FAILED, "; ".join(said))
+            said.append(f"{row}: {title} {before:.2g} before training, {after:.2g} after")
+    return said
 
 
 def gradient(results: Results) -> Verdict:
-    """Without scaling, the norm of the Jacobian decreases with the width, to less than half of that with scaling.
+    """Without scaling, the norm of the Jacobian decreases with every width, to less than half of that with scaling.
 
     The text also gives the values by factor and those of trained models.
     """
@@ -65,22 +77,17 @@ def gradient(results: Results) -> Verdict:
     factors = results.mean_list("random_scaled_dot", "measure.jacobian_by_factor")
     if not dot or not scaled or not factors:
         return Verdict(UNTESTED, "a score is not measured")
-    said = f"norm of the Jacobian by width: dot product {_numbers(dot)}; scaled {_numbers(scaled)}"
-    said += f"; by a factor on logits of standard deviation 1: {_numbers(factors)}"
-    for row in ("transformer_scaled_256", "transformer_unscaled_256"):
-        before, after = (results.mean(row, f"measure.{name}") for name in ("start_jacobian", "jacobian"))
-        if before is not None and after is not None:
-            said += f"; {row}: {before:.2g} before training, {after:.2g} after"
-    peak = dot.index(max(dot))
-    falls = all(later < before for before, later in zip(dot[peak:], dot[peak + 1 :], strict=False))
-    if not falls or dot[-1] > LITTLE * scaled[-1]:
-        return Verdict(FAILED, said)
-    if peak == 0:
-        return Verdict(HELD, said)
-    width = results.study.scale(results.scale).settings["random_widths"][peak]
-    return Verdict(
-        CONDITION, f"held from width {width} on; at smaller widths a sharper softmax has a larger Jacobian; {said}"
-    )
+    widths = ", ".join(map(str, results.study.scale(results.scale).settings.get("random_widths", ())))
+    falls = all(later < before for before, later in itertools.pairwise(dot))
+    cases = {
+        "decreases with every width without scaling": Case.ruled(falls, _numbers(dot)),
+        "less than half of that with scaling at the largest width": Case.ruled(
+            dot[-1] <= LITTLE * scaled[-1], f"scaled: {_numbers(scaled)}"
+        ),
+    }
+    said = [f"norm of the Jacobian at widths {widths}"]
+    said.append(f"by a factor on logits of standard deviation 1: {_numbers(factors)}")
+    return decide(cases, *said, *_trained(results, "jacobian", "norm of the Jacobian"))
 
 
 def head_width(results: Results) -> Verdict:
@@ -89,13 +96,16 @@ def head_width(results: Results) -> Verdict:
     variances = results.mean_list("heads_head", "measure.variances")
     if agreement is None or not variances:
         return Verdict(UNTESTED, "heads are not measured")
-    said = f"weights differ by {agreement:.0e} from the formula with the width of the head"
-    said += "" if other is None else f", by {other:.2g} from that with the width of the model"
-    said += f"; variance by heads: {_numbers(variances)}"
     by_model = results.mean_list("heads_model", "measure.variances")
-    said += f"; divided by the root of the width of the model: {_numbers(by_model)}" if by_model else ""
-    good = agreement < EXACT and all(abs(value - 1) <= NEAR for value in variances)
-    return Verdict(HELD if good else FAILED, said)
+    cases = {
+        "weights as with the width of the head": Case.ruled(
+            agreement < EXACT,
+            f"differ by {agreement:.0e}" + ("" if other is None else f", by {other:.2g} from the width of the model"),
+        ),
+        "variance of one by head": Case.ruled(all(abs(value - 1) <= NEAR for value in variances), _numbers(variances)),
+    }
+    said = [f"variances divided by the root of the width of the model: {_numbers(by_model)}"] if by_model else []
+    return decide(cases, *said)
 
 
 VERDICTS = {

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import statistics
 
+from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
-    CONDITION,
     FAILED,
     HELD,
     UNTESTED,
+    Case,
     Verdict,
     against,
     conclude,
+    decide,
 )
 
 #: A cell of lengths counts as solved if at least this share of its targets is right.
@@ -22,7 +24,7 @@ MOSTLY = 90.0
 
 
 def any_lengths(results: Results) -> Verdict:
-    """Every cell of lengths is solved, averaged over seeds. If only some are, the claim holds for these."""
+    """Every cell of lengths is solved, averaged over seeds."""
     tables = results.values("lengths", "measure.cells")
     if not tables:
         return Verdict(UNTESTED, "exact match by lengths is not measured")
@@ -35,13 +37,12 @@ def any_lengths(results: Results) -> Verdict:
     }
     done = [cell for cell, share in known.items() if share >= DONE]
     exact, unequal = (results.mean("lengths", f"measure.{name}") for name in ("exact", "exact_unequal"))
-    because = (
-        f"exact match {exact:.1%}, for pairs whose lengths differ {unequal:.1%}; {len(done)} of {len(known)} cells of "
-        f"source and target length reach {DONE:.0%}; the worst has {min(known.values()):.1%}"
+    said = (
+        f"{len(done)} of {len(known)} cells of source and target length reach {DONE:.0%}",
+        f"the worst has {min(known.values()):.1%}",
+        f"exact match {exact:.1%}, for pairs whose lengths differ {unequal:.1%}",
     )
-    if len(done) == len(known):
-        return Verdict(HELD, because)
-    return Verdict(CONDITION if any(row != column for row, column in done) else FAILED, because)
+    return Verdict(HELD if len(done) == len(known) else FAILED, said)
 
 
 def summarization(results: Results) -> Verdict:
@@ -65,29 +66,23 @@ def dialogue(results: Results) -> Verdict:
 
 
 def parsing(results: Results) -> Verdict:
-    """F1 is above that of one bracket, and nearly all outputs are trees. If only the first is true, the claim holds
-    under a condition."""
+    """F1 is above that of one bracket, and nearly all outputs are trees."""
     above = conclude({"labelled brackets": against(results, "parsing", "evaluate.f1", "evaluate.flat_f1")})
-    malformed = results.values("parsing", "evaluate.malformed")
-    if not malformed or above.status == UNTESTED:
-        return above
-    formed = 100 - statistics.fmean(malformed)
-    because = f"{above.because}; {formed:.1f} % of the outputs are well-formed trees"
-    return Verdict(CONDITION if above.status == HELD and formed < MOSTLY else above.status, because)
+    malformed = results.mean("parsing", "evaluate.malformed")
+    return decide({**above.cases, "well-formed trees": mostly(None if malformed is None else 100 - malformed)})
 
 
 def code_generation(results: Results) -> Verdict:
-    """More programs pass, and more equal the reference, than programs of the nearest descriptions, and nearly all run.
-
-    If only the last is not true, the claim holds under a condition.
-    """
+    """More programs pass, and more equal the reference, than programs of the nearest descriptions, and nearly all
+    run."""
     keys = ("exact_match", "passes")
     better = conclude({key: against(results, "code", f"measure.{key}", f"measure.nearest_{key}") for key in keys})
-    runs = results.values("code", "measure.runs")
-    if not runs or better.status == UNTESTED:
-        return better
-    because = f"{better.because}; {statistics.fmean(runs):.1f} % of the outputs run"
-    return Verdict(CONDITION if better.status == HELD and statistics.fmean(runs) < MOSTLY else better.status, because)
+    return decide({**better.cases, "programs that run": mostly(results.mean("code", "measure.runs"))})
+
+
+def mostly(share: float | None) -> Case:
+    """Whether at least `MOSTLY` % of the outputs are as they should be."""
+    return Case(UNMEASURED) if share is None else Case.ruled(share >= MOSTLY, f"{share:.1f} % of the outputs")
 
 
 VERDICTS = {

@@ -24,15 +24,16 @@ from attention_research.studies.columns import PARAMETERS, STEPS_PER_SECOND, Col
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
-    CONDITION,
     FAILED,
     FIGURE,
     HELD,
     UNTESTED,
+    Case,
     Verdict,
     between,
     compare,
     conclude,
+    decide,
 )
 
 from .figures import POOLINGS, REAL, SETS, draw_marked, draw_moved, draw_sizes, draw_weights
@@ -160,23 +161,17 @@ def static(results: Results) -> Verdict:
 def rarer(results: Results) -> Verdict:
     """The IDF of a term that is in all texts is 0, and IDF has a positive rank correlation with the information of a
     term about the label, by text and by occurrence."""
-    said, held, zero = [], [], []
+    cases, zero = {}, []
     for set_ in REAL:
         row = f"{set_}_bag_of_words"
         zero += results.values(row, "measure.idf_of_all_texts")
         for name, unit in (("text", "a text (mutual information)"), ("occurrence", "a text that holds it, held out")):
             for rho in results.values(row, f"measure.{name}_bits_correlation")[:1]:
-                said.append(f"{SETS[set_]}: rank correlation of IDF with the bits of {unit} {rho:+.2f}")
-                held.append((f"{SETS[set_]}, bits of {unit}", rho > 0))
-    if not held:
+                cases[f"{SETS[set_]}, bits of {unit}"] = Case.ruled(rho > 0, f"rank correlation with IDF {rho:+.2f}")
+    if not cases:
         return Verdict(UNTESTED, "the bag-of-words rows were not run")
-    because = "; ".join([f"IDF of a term in all texts: {max(zero, default=math.nan):g}", *said])
-    yes = [name for name, true in held if true]
-    if not yes or max(zero, default=1.0) != 0:
-        return Verdict(FAILED, because)
-    if len(yes) == len(held):
-        return Verdict(HELD, because)
-    return Verdict(CONDITION, f"held for {', '.join(yes)}; {because}")
+    largest = max(zero, default=math.nan)
+    return decide({**cases, "IDF of a term in all texts": Case.ruled(largest == 0, f"{largest:g}")})
 
 
 def adaptive(results: Results) -> Verdict:
@@ -221,7 +216,7 @@ def pictures(results: Results) -> Verdict:
         rho = results.values(row.id, "measure.idf_correlation")
         if rho and row.id.endswith(("token_weight", "query")):
             said.append(f"{row.name}: rank correlation with IDF {statistics.fmean(rho):+.2f}")
-    return Verdict(FIGURE, f"weights.png and marked.png show {len(shown)} rows; {'; '.join(said)}")
+    return Verdict(FIGURE, [f"weights.png and marked.png show {len(shown)} rows", *said])
 
 
 def _accuracy(key: str, title: str) -> Column:
