@@ -49,15 +49,15 @@ def _samples(samples: Sequence[Mapping[str, str]]) -> str:
 
 def _verdict(one: Judged) -> list[str]:
     """A claim, its verdict and the table of its cases."""
-    found = verdict_text.cases(one.verdict)
     parts = [f'<h3 id="{escape(one.id, quote=True)}">{escape(one.claim)}</h3>']
     parts.append(f"<p><strong>{escape(one.status)}</strong>: {escape(one.measurement)}.</p>")
-    if found:
+    parts += [f"<p>{escape(sentence)}</p>" for sentence in one.verdict.sentences]
+    if found := verdict_text.cases(one.verdict):
         titles = ["case", "outcome", "numbers"]
         parts.append(
             document.grid([titles, *map(list, found)], f"Cases of {one.id}", text=titles[1:], long=("numbers",))
         )
-    return [*parts, *(f"<p>{escape(sentence)}</p>" for sentence in one.verdict.sentences)]
+    return parts
 
 
 def _provenance(results: Results) -> str:

@@ -28,13 +28,12 @@ def markdown(name: str, scale: str, judged: Sequence[Judged]) -> str:
     """Every claim as Markdown: its verdict, whether the models have learned the task, and a table of its cases."""
     parts = [f"# {name} · {scale}: claims and verdicts"]
     for one in judged:
-        found, others = cases(one.verdict), one.verdict.sentences
         parts += [f"## {one.id}: {one.status}", f"> {one.claim}", f"Measured: {one.measurement}."]
         parts.append("\n".join(competence.lines(one.competence)))
-        if found:
+        if sentences := one.verdict.sentences:
+            parts.append("\n".join(f"- {sentence}" for sentence in sentences))
+        if found := cases(one.verdict):
             parts.append(markdown_table([["case", "outcome", "numbers"], *map(list, found)], left=(0, 1, 2)).rstrip())
-        if others:
-            parts.append("\n".join(f"- {sentence}" for sentence in others))
     return "\n\n".join(parts) + "\n"
 
 
