@@ -9,9 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
+from site_sources import linkcode_resolve  # noqa: E402, F401
+
 project = "attention_research"
 copyright = "the authors, Apache-2.0"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "site_extension", "site_math"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.linkcode", "site_extension"]
 root_doc = "docs/index"
 include_patterns = ["docs/**", "experiments/**/*.md", "benchmarks/README.md", "CHANGELOG.md"]
 

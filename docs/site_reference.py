@@ -131,7 +131,7 @@ def overview(root: Path) -> str:
 
 def _docstring(module: str, name: str) -> str:
     """The docstrings of a module and of its class, as a block of reStructuredText."""
-    from site_extension import as_rst
+    from site_docstrings import as_rst
 
     path = schema.source(module)
     tree = ast.parse(path.read_text(encoding="utf-8") if path else "")

@@ -1,0 +1,130 @@
+"""Writes the pages of the API: one for each package in the list of `docs/api.md`, and one for each public module.
+
+The page of a package lists its modules with the first sentence of their docstrings and their public names. The page of
+a module has its docstring, functions and classes in the order of the source, then constants.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from docutils import nodes
+from site_docstrings import first_sentence
+from site_modules import ROOT, Module, modules, short
+from sphinx.application import Sphinx
+
+LISTED = re.compile(
+    r"^- \*\*(?P<title>.+)\*\* \(`(?P<package>attention_research\.(?P<name>\w+))`\): (?P<said>.+)$", re.MULTILINE
+)
+#: The value of a constant is shown if its source is not longer than this.
+LONGEST_VALUE = 300
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", lambda app: write(Path(app.srcdir, "docs/api"), pages(Path(app.srcdir, "docs"))))
+    app.connect("doctree-read", adopt)
+    return {"parallel_read_safe": True}
+
+
+def adopt(app: Sphinx, doctree: nodes.document) -> None:
+    """Makes all nodes of a page part of its document.
+
+    Those of an `eval-rst` block belong to a document of their own, which holds the environment of the whole site: a
+    saved page would have a megabyte more.
+    """
+    for node in doctree.findall():
+        node.document = doctree
+
+
+def write(folder: Path, texts: dict[str, str]) -> None:
+    """Writes the pages that have changed, and removes those of modules that are gone."""
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        page = folder / f"{name}.md"
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+    for page in folder.glob("*.*.md"):
+        if page.stem not in texts:
+            page.unlink()
+
+
+def pages(docs: Path) -> dict[str, str]:
+    """Name -> text of all pages of the API."""
+    found = {}
+    for listed in LISTED.finditer((docs / "api.md").read_text(encoding="utf-8")):
+        named = modules(listed["package"])
+        found[listed["name"]] = package_page(listed["title"], named)
+        for one in named:
+            if not one.is_package:
+                found[short(one.name)] = module_page(one, listed["title"])
+    return found
+
+
+def package_page(title: str, named: list[Module]) -> str:
+    """A table for each package: its modules, what they do, and where their public names are described.
+
+    Where a package exports names, the modules that define them come first, and other modules in a second table.
+    """
+    parts = [f"# {title}"]
+    for package in (one for one in named if one.is_package):
+        inside = [one for one in named if one.name.rpartition(".")[0] == package.name and not one.is_package]
+        public = [one for one in inside if one.name in package.handed_on.values()] or inside
+        if package is not named[0]:
+            parts.append(f"## `{short(package.name)}`")
+        parts += [_described(package), _table(public)]
+        if len(public) < len(inside):
+            parts += ["Modules that other modules use:", _table([one for one in inside if one not in public])]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(inside: list[Module]) -> str:
+    head = ["| module | what it does | public names |", "| --- | --- | --- |"]
+    return "\n".join([*head, *map(_row, inside)]) if inside else ""
+
+
+def _row(one: Module) -> str:
+    names = ", ".join(f"{{py:obj}}`{name} <{one.name}.{name}>`" for name in (*one.functions, *one.classes))
+    said = first_sentence(one.docstring).replace("|", "\\|")
+    return f"| [`{short(one.name)}`]({short(one.name)}.md) | {said} | {names} |"
+
+
+def _described(one: Module) -> str:
+    return f"```{{eval-rst}}\n.. automodule:: {one.name}\n```"
+
+
+def module_page(one: Module, title: str) -> str:
+    """The page of a module of the package with a title."""
+    name = short(one.name)
+    package = name.split(".")[0]
+    source = one.path.relative_to(ROOT)
+    parts = [
+        "---\norphan: true\n---",
+        f"# `{name}`",
+        f"[API](../api.md) › [{title}]({package}.md) · [view the source](../../{source})",
+        _described(one),
+        *_objects(one),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _objects(one: Module) -> Iterator[str]:
+    named = [*((name, "autofunction") for name in one.functions), *((name, "autoclass") for name in one.classes)]
+    text = one.path.read_text(encoding="utf-8")
+    named.sort(key=lambda entry: re.search(rf"^(?:async )?(?:def|class) {entry[0]}\b", text, re.MULTILINE).start())
+    directives = [
+        f".. {directive}:: {one.name}.{name}" + ("\n   :members:" if directive == "autoclass" else "")
+        for name, directive in named
+    ]
+    if directives:
+        yield "```{eval-rst}\n" + "\n\n".join(directives) + "\n```"
+    if one.constants:
+        yield "## Constants"
+        yield "```{eval-rst}\n" + "\n\n".join(_constant(one, name, text) for name in one.constants) + "\n```"
+
+
+def _constant(one: Module, name: str, text: str) -> str:
+    value = re.search(rf"^{name}\b.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+    long = value is not None and len(value[0]) > LONGEST_VALUE
+    return f".. autodata:: {one.name}.{name}" + ("\n   :no-value:" if long else "")

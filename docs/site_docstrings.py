@@ -1,0 +1,62 @@
+"""Converts docstrings from Markdown, as they are written here, to the reStructuredText that autodoc expects."""
+
+from __future__ import annotations
+
+import re
+
+from sphinx.application import Sphinx
+
+ARXIV = re.compile(r"arXiv\s+(?P<number>\d{4}\.\d{4,5})")
+#: Code between backticks, also across lines.
+CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
+MARK = re.compile(r"[*](?! )|(?<=\S)[*]|[\\|_`]")
+#: The first sentence of a paragraph. Points inside code and after initials and "et al" do not end it.
+SENTENCE = re.compile(r"(?:`[^`]*`|[^`])+?(?<!\bal)(?<!\b[A-Z])[.!?](?=\s+[A-Z`]|$)")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("autodoc-process-docstring", lambda app, what, name, thing, options, lines: as_rst(lines))
+    app.connect("autodoc-process-signature", lambda app, what, name, thing, options, *parts: readable(*parts))
+    return {"parallel_read_safe": True}
+
+
+def first_sentence(docstring: str | None) -> str:
+    """The first sentence of a docstring, on one line.
+
+    >>> first_sentence("Linformer, Wang et al. 2020: `Q E K`. Linear in the length.")
+    'Linformer, Wang et al. 2020: `Q E K`.'
+    """
+    paragraph = " ".join((docstring or "").strip().split("\n\n")[0].split())
+    found = SENTENCE.match(paragraph)
+    return found[0] if found else paragraph and f"{paragraph}."
+
+
+def readable(signature: str | None, returned: str | None) -> tuple[str | None, str | None]:
+    """The parts of a signature, with `Array` as the name of the array type, as in the sources."""
+    return tuple(part and part.replace("jaxlib._jax.Array", "Array") for part in (signature, returned))
+
+
+def as_rst(lines: list[str]) -> None:
+    """Converts a docstring from Markdown (code in backticks, indented blocks, lists) to reStructuredText, in place."""
+    if re.match(r"Alias for field number \d+", "".join(lines)):  # the default docstring of a NamedTuple field
+        lines.clear()
+    blocks = [block for block in re.split(r"\n(?:[ \t]*\n)+", "\n".join(lines).strip("\n")) if block]
+    lines[:] = "\n\n".join(_block(block) for block in blocks).split("\n") + [""]
+
+
+def _block(block: str) -> str:
+    """Converts a paragraph, a list, a doctest or a block of code."""
+    if block.lstrip().startswith(">>>"):
+        return block
+    if block.startswith("    "):
+        return f"::\n\n{block}"
+    parts = CODE.split(block)  # text, backticks, code, text, ...
+    marked = [
+        ARXIV.sub(r"`arXiv \g<number> <https://arxiv.org/abs/\g<number>>`__", MARK.sub(r"\\\g<0>", part))
+        if place % 3 == 0
+        else part
+        for place, part in enumerate(parts)
+    ]
+    marked[1::3] = [""] * len(parts[1::3])
+    marked[2::3] = [rf"\ ``{code}``\ " for code in parts[2::3]]  # the backslashes allow letters directly beside code
+    return "".join(marked)

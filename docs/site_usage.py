@@ -1,0 +1,179 @@
+"""Where a function or class stands outside its module: exports, rows of the catalogue, layers, and studies.
+
+Each becomes a field at the end of its description in the API. The links run both ways: the rows of docs/catalogue.md
+lead to the API on the site, while on a code host they lead to the sources.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from site_modules import PACKAGE, ROOT, defined, modules, parsed, short
+from sphinx.application import Sphinx
+
+from attention_research import registry
+from attention_research.config import schema
+from attention_research.studies import records
+
+KERNELS = f"{PACKAGE}.kernels"
+#: The number of layers or studies that a field names.
+SHOWN = 8
+#: The first cell of a row of the catalogue.
+ROW = re.compile(r"^\| \[(?P<mechanism>[a-z0-9_]+)\]\([^)]+\) \|", re.MULTILINE)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("autodoc-process-docstring", add_fields, priority=600)  # after the conversion of Markdown
+    return {"parallel_read_safe": True}
+
+
+def add_fields(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Adds the fields to the description of a function or class."""
+    if what in ("function", "class") and (found := fields(name)):
+        lines += ["", *(f":{title}: {text}" for title, text in found.items()), ""]
+
+
+def fields(name: str) -> dict[str, str]:
+    """Title -> text, in reStructuredText, for the full name of a function or class."""
+    places = {
+        "Exported as": [f"``{short(one)}``" for one in exports().get(name, ())],
+        "Catalogue": [f"`{one} <../catalogue.html#{one}>`__" for one in mechanisms().get(name, ())],
+        "Used by": [f":py:mod:`{short(one)} <{one}>`" for one in users().get(name, ())],
+        "Kind in a config": [
+            f"`{family}.{kind} <settings_{family}.html#{kind.replace('_', '-')}>`__" for family, kind in kinds(name)
+        ],
+        "Studies": [f"`{one} <../../experiments/{_page(one)}>`__" for one in studies_of(name)],
+    }
+    return {title: _some(found) for title, found in places.items() if found}
+
+
+def _page(table: str) -> str:
+    paper, name, scale = table.split("/")
+    return f"{paper}/results/{name}/{scale}/table.html"
+
+
+def _some(found: list[str]) -> str:
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return ", ".join(found[:SHOWN]) + more
+
+
+@cache
+def exports() -> dict[str, list[str]]:
+    """Full name -> the packages of the kernels that export it, with its name there."""
+    found = defaultdict(list)
+    for package in (one for one in modules(KERNELS) if one.is_package):
+        for name in package.handed_on:
+            if (home := defined(package.name, name)) is not None:
+                found[home].append(f"{package.name}.{name}")
+    return dict(found)
+
+
+@cache
+def mechanisms() -> dict[str, list[str]]:
+    """Full name of a kernel -> its rows in the catalogue."""
+    sys.path.insert(0, str(ROOT))
+    from tests.catalogue import mechanisms as described
+
+    found = defaultdict(list)
+    for one in described():
+        kernel = inspect.unwrap(one.function)
+        found[f"{kernel.__module__}.{kernel.__qualname__}"].append(one.name)
+    return dict(found)
+
+
+def linked_catalogue(text: str) -> str:
+    """The text of docs/catalogue.md with an anchor in each row of a mechanism, and a link to its kernel in the API."""
+    home = {row: name for name, rows in mechanisms().items() for row in rows}
+    cell = lambda row: f'| <a id="{row}"></a>{{py:obj}}`{row} <{home[row]}>` |'
+    return ROW.sub(lambda found: cell(found["mechanism"]) if found["mechanism"] in home else found[0], text)
+
+
+@cache
+def users() -> dict[str, list[str]]:
+    """Full name of a kernel -> the modules outside the kernels that import it."""
+    found = defaultdict(list)
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        if not name.startswith(KERNELS):
+            for kernel in dict.fromkeys(_kernels(parsed(path))):
+                found[kernel].append(name)
+    return dict(found)
+
+
+def _kernels(tree: ast.Module) -> Iterator[str]:
+    """The full names of the kernels that a module imports, or reads from a package of kernels."""
+    packages = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith((KERNELS, PACKAGE)):
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                if full.startswith(KERNELS) and any(full == one.name for one in modules(KERNELS)):
+                    packages[alias.asname or alias.name] = full
+                elif node.module.startswith(KERNELS) and (home := defined(node.module, alias.name)) is not None:
+                    yield home
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in packages:
+            if (home := defined(packages[node.value.id], node.attr)) is not None:
+                yield home
+
+
+@cache
+def _kinds() -> dict[str, list[tuple[str, str]]]:
+    found = defaultdict(list)
+    for family, named in registry.FAMILIES.items():
+        for kind in named:
+            found[".".join(registry.locate(family, kind))].append((family, kind))
+    return dict(found)
+
+
+def kinds(name: str) -> list[tuple[str, str]]:
+    """The (family, kind) of a config that build a class, for the first of its families, which explains it."""
+    found = _kinds().get(name, [])
+    return [one for one in found if one[0] == found[0][0]]
+
+
+@cache
+def _studies() -> dict[str, list[str]]:
+    """Full name of a class -> the recorded tables with a trial whose config names it: "paper/table/scale"."""
+    found = defaultdict(list)
+    for folder in records.recorded(ROOT / "experiments"):
+        table = f"{folder.parents[2].name}/{folder.parent.name}/{folder.name}"
+        configs = (trial.get("given") or {} for trial in records.read(folder).values())
+        for name in dict.fromkeys(name for config in configs for name in _classes(config, "experiment")):
+            found[name].append(table)
+    return dict(found)
+
+
+def _classes(section: Any, family: str) -> Iterator[str]:
+    """The full names of the classes that a config names."""
+    if isinstance(section, list):
+        for one in section:
+            yield from _classes(one, family)
+    section = {"kind": section} if isinstance(section, str) else section
+    if not isinstance(section, dict):
+        return
+    kind = section.get("kind") or next(iter(registry.FAMILIES[family]))
+    if kind not in registry.FAMILIES[family]:
+        return
+    yield ".".join(registry.locate(family, kind))
+    settings = schema.signature(family, kind)
+    for name, value in section.items():
+        setting = settings.get(name)
+        if setting is not None and setting.section is not None:
+            for one in value.values() if setting.named and isinstance(value, dict) else [value]:
+                yield from _classes(one, setting.family)
+
+
+def studies_of(name: str) -> list[str]:
+    """The recorded tables that use a class; for a kernel, those of the classes in the modules that import it."""
+    found = list(_studies().get(name, []))
+    for user in users().get(name, ()):
+        found += [table for one, tables in _studies().items() if one.rpartition(".")[0] == user for table in tables]
+    return sorted(dict.fromkeys(found))

@@ -1,0 +1,122 @@
+"""The pages of the API: every public name has its place, its source, and its links to and from the catalogue."""
+
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+
+pytest.importorskip("sphinx")
+import site_api  # noqa: E402
+import site_docstrings  # noqa: E402
+import site_modules  # noqa: E402
+import site_sources  # noqa: E402
+import site_usage  # noqa: E402
+
+DIRECTIVE = re.compile(r"^\.\. auto(?:function|class|data):: (\S+)$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return site_api.pages(ROOT / "docs")
+
+
+@pytest.mark.slow
+def test_every_public_module_has_a_page_and_every_package_is_listed(pages):
+    without = {"cli", "workdirs"}  # used through commands
+    packages = {folder.parent.name for folder in (ROOT / "attention_research").glob("*/__init__.py")} - without
+    files = (file for name in packages for file in (ROOT / "attention_research" / name).rglob("*.py"))
+    names = (file.relative_to(ROOT / "attention_research").with_suffix("").parts for file in files)
+    assert pages.keys() == packages | {".".join(one) for one in names if not any(part[0] == "_" for part in one)}
+
+
+@pytest.mark.slow
+def test_the_page_of_a_package_leads_to_each_of_its_modules(pages):
+    for name in pages:
+        if "." in name:
+            assert f"]({name}.md)" in pages[name.split(".")[0]]
+
+
+@pytest.mark.parametrize("name", ["kernels.masks", "kernels.experts", "kernels.attention.api", "config.schema"])
+def test_a_page_describes_what_its_module_defines_with_constants_last(name):
+    module = importlib.import_module(f"attention_research.{name}")
+    text = site_api.module_page(site_modules.module(module.__name__), "A package")
+    described = [full.rpartition(".")[2] for full in DIRECTIVE.findall(text)]
+    found = {
+        key
+        for key, value in vars(module).items()
+        if not key.startswith("_") and callable(value) and inspect.unwrap(value).__module__ == module.__name__
+    }
+    callables = [key for key in described if callable(getattr(module, key))]
+    assert found <= set(described) and described[: len(callables)] == callables
+    assert len(described) == len(set(described))
+
+
+def test_constants_are_those_with_an_explanation():
+    found = site_modules.module("attention_research.kernels.copying.copy_mixture")
+    assert found.constants == ("NOT_COPYABLE", "UNKNOWN", "FLOOR")
+    assert "FIRST" not in site_modules.module("tests.catalogue.mechanism").constants  # no comment `#:`
+
+
+def test_modules_with_exported_names_come_first():
+    text = site_api.package_page("Kernels", site_modules.modules("attention_research.kernels"))
+    assert (
+        text.index("](kernels.masks.md)")
+        < text.index("Modules that other modules use")
+        < text.index("](kernels.shapes.md)")
+    )
+
+
+def test_a_sentence_ends_where_the_next_begins():
+    first = site_docstrings.first_sentence
+    assert first("Of Wang et al. 2020 by J. Smith: `a. B`. More.\n\nEnd.") == "Of Wang et al. 2020 by J. Smith: `a. B`."
+    assert first("A title\nover two lines") == "A title over two lines." and first(None) == ""
+
+
+def test_a_name_is_found_where_it_is_defined():
+    kernels = "attention_research.kernels"
+    from attention_research.kernels import bigbird_attention
+
+    home = site_modules.defined(kernels, "bigbird_attention")
+    assert home == f"{bigbird_attention.__module__}.bigbird_attention"
+    assert site_modules.defined(kernels, "no_such_kernel") is None
+    assert f"{kernels}.efficient.bigbird_attention" in site_usage.exports()[home]
+
+
+def test_the_source_of_an_object_is_the_line_of_its_definition():
+    from attention_research.kernels import masks
+
+    _, line = inspect.getsourcelines(masks.window_mask)
+    link = site_sources.linkcode_resolve("py", {"module": masks.__name__, "fullname": "window_mask"})
+    assert link == f"../../source/attention_research/kernels/masks.py.html#line-{line}"
+
+
+@pytest.mark.slow
+def test_rows_of_the_catalogue_and_the_api_lead_to_each_other():
+    text = site_usage.linked_catalogue((ROOT / "docs/catalogue.md").read_text(encoding="utf-8"))
+    rows = re.findall(r'<a id="(\w+)"></a>\{py:obj\}`\1 <([\w.]+)>`', text)
+    assert {row: name for row, name in rows} == {
+        row: name for name, found in site_usage.mechanisms().items() for row in found
+    }
+    for _, name in rows:
+        module, _, kernel = name.rpartition(".")
+        assert kernel in site_modules.module(module).functions
+    assert (
+        "<../catalogue.html#local_m>"
+        in site_usage.fields("attention_research.kernels.selection.local.local_weights")["Catalogue"]
+    )
+
+
+@pytest.mark.slow
+def test_a_kernel_names_its_layers_and_their_studies():
+    kernel = site_usage.fields("attention_research.kernels.efficient.linformer.linformer_attention")
+    layer = site_usage.fields("attention_research.layers.attention.linformer.LinformerAttention")
+    assert "attention_research.layers.attention.linformer>" in kernel["Used by"]
+    assert "linformer2020/table2" in kernel["Studies"] and "linformer2020/table2" in layer["Studies"]
+    assert "settings_attention.html#linformer" in layer["Kind in a config"]
+    assert site_usage.studies_of("attention_research.kernels.no_such.kernel") == []
