@@ -160,12 +160,20 @@ def compare(results: Results, better: str, worse: str, key: str = "train.loss", 
 
 
 def _over_items(
-    found: Comparison, ours: Sequence[_Run], theirs: Sequence[_Run], key: str, *, higher: bool
+    found: Comparison,
+    ours: Sequence[_Run],
+    theirs: Sequence[_Run],
+    key: str,
+    *,
+    higher: bool,
+    margin: float = 0.0,
+    both: bool = False,
 ) -> Comparison:
     """The comparison with a test over test items in its p-values, if the evaluations of all trials store statistics.
 
-    The bootstrap resamples the difference of the means over seeds, as the table shows it. Each resample takes the same
-    items for all seeds of both rows. The trained models are fixed here: the test over seeds covers their variation.
+    `margin` and `both` are those of `within`. The bootstrap resamples the difference of the means over seeds, as the
+    table shows it. Each resample takes the same items for all seeds of both rows. The trained models are fixed here:
+    the test over seeds covers their variation.
     """
     stage, name = key.split(".", 1)
     stored = [[entry.result["stages"].get(stage, {}).get(STATISTICS) for entry, _ in side if entry.result]
@@ -174,15 +182,19 @@ def _over_items(
         return found
     from attention_research.studies.differences import p_over_items, resampled
 
-    both = resampled([*stored[0], *stored[1]], name)
-    if both is None:
+    on_test_sets = resampled([*stored[0], *stored[1]], name)
+    if on_test_sets is None:
         return dataclasses.replace(found, said=f"{found.said}, the choice of test items was not tested")
     count, sign = len(stored[0]), 1.0 if higher else -1.0
     of = lambda scores: sign * (scores[:count].mean(0) - scores[count:].mean(0))
-    above, below = map(float, p_over_items(of(both.scores), of(both.resamples)))
+    gain, gains = of(on_test_sets.scores), of(on_test_sets.resamples)
+    above, below = map(float, p_over_items(gain + margin, gains + margin))
+    if both:  # within the margin on both sides
+        more, less = map(float, p_over_items(gain - margin, gains - margin))
+        above, below = max(above, less), min(1.0, 2 * min(below, more))
     alone, turned = Alone(found.p, above), Alone(found.p_reversed, below)
     return dataclasses.replace(
-        found, p=max(alone), p_reversed=max(turned), items=both.items, alone=alone, alone_reversed=turned
+        found, p=max(alone), p_reversed=max(turned), items=on_test_sets.items, alone=alone, alone_reversed=turned
     )
 
 
@@ -279,8 +291,7 @@ def no_worse(
     results: Results, row: str, other: str, key: str, margin: Margin | None, *, higher: bool = False
 ) -> Comparison:
     """Tests whether a row is worse than another by less than a margin. Reversed if it is worse by more."""
-    ours, theirs, in_pairs = numbers_of(results, row, other, key, higher=higher)
-    found = within(row, other, ours, theirs, key.split(".")[1], margin, in_pairs=in_pairs, higher=higher)
+    found = _compared_within(results, row, other, key, margin, higher=higher, both=False)
     return learned(results, found, row)
 
 
@@ -291,9 +302,21 @@ def equivalent(
 
     p is the larger one of two one-sided tests (Schuirmann 1987).
     """
-    ours, theirs, in_pairs = numbers_of(results, row, other, key, higher=higher)
-    found = within(row, other, ours, theirs, key.split(".")[1], margin, in_pairs=in_pairs, higher=higher, both=True)
+    found = _compared_within(results, row, other, key, margin, higher=higher, both=True)
     return learned(results, found, row, other)
+
+
+def _compared_within(
+    results: Results, row: str, other: str, key: str, margin: Margin | None, *, higher: bool, both: bool
+) -> Comparison:
+    """`within` for two rows, with a test over test items as in `compare`."""
+    ours, theirs, in_pairs = _runs_of(results, row, other, key, higher=higher)
+    first, second = ([value for _, value in side] for side in (ours, theirs))
+    found = within(row, other, first, second, key.split(".")[1], margin, in_pairs=in_pairs, higher=higher, both=both)
+    if margin is None or found.p is None or not all(map(math.isfinite, second)):
+        return found
+    size = margin.of(statistics.fmean(second))
+    return _over_items(found, ours, theirs, key, higher=higher, margin=size, both=both)
 
 
 def within(
@@ -336,16 +359,8 @@ def together(cases: Mapping[str, Comparison]) -> dict[str, Comparison]:
     return {name: changed.get(name, case) for name, case in cases.items()}
 
 
-def numbers_of(
-    results: Results, row: str, other: str, key: str, *, higher: bool
-) -> tuple[list[float], list[float], bool]:
-    """The numbers of both rows, and whether they are paired. A diverged run counts as the worst number."""
-    ours, theirs, in_pairs = _runs_of(results, row, other, key, higher=higher)
-    return [value for _, value in ours], [value for _, value in theirs], in_pairs
-
-
 def _runs_of(results: Results, row: str, other: str, key: str, *, higher: bool) -> tuple[list[_Run], list[_Run], bool]:
-    """`numbers_of`, with the entry of each number."""
+    """The numbers of both rows with their trials, and whether they are paired. A diverged run has the worst number."""
     stage = key.split(".")[0]
     worst = -math.inf if higher else math.inf
     ours, theirs = (_by_seed(results, one, key, worst) for one in (row, other))

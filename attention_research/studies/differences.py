@@ -115,20 +115,20 @@ def resampled(stored: Sequence[Mapping[str, Any] | None], name: str) -> Resample
     if None in found:
         return None
     scores, resamples = (np.array([one[side] for one in found if one]) for side in (0, 1))
-    return Resampled(scores, resamples, there[0]["items"])
+    return Resampled(scores, resamples, found[0][2])
 
 
 @functools.lru_cache(maxsize=1024)
-def _resampled(packed: str, name: str) -> tuple[float, tuple[float, ...]] | None:
+def _resampled(packed: str, name: str) -> tuple[float, tuple[float, ...], int] | None:
     from attention_research.tasks.sentence_statistics import SCORES, counts
 
     read = json.loads(packed)
-    counted = counts(read)
+    counted = counts(read, name)
     if counted is None or len(counted) < LEAST:
         return None
     score = SCORES[read["metric"]][name]
     items = len(counted)
-    return score(counted.sum(0), items), tuple(score(sums, items) for sums in resampled_sums(counted))
+    return score(counted.sum(0), items), tuple(score(sums, items) for sums in resampled_sums(counted)), items
 
 
 def resampled_sums(

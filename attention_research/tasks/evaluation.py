@@ -112,12 +112,16 @@ class BleuEvaluation(TextEvaluation):
     ) -> Scores:
         """`near_bleu`, `far_bleu`, `near_sentences` and `far_sentences`, or {} without `near`.
 
-        If the training text is not available, returns {} and reports the reason.
+        `near_sources` has a Boolean for each source, for the statistics of each sentence (`training.scoring`). If the
+        training text is not available, returns {} and reports the reason.
         """
         from attention_research.tasks.floors.memory import by_distance, similarities
 
         found = None if self.near is None else similarities(data, sources, report)
-        return {} if found is None else by_distance(found.similarity >= self.near, hypotheses, references)
+        if found is None:
+            return {}
+        near = found.similarity >= self.near
+        return {**by_distance(near, hypotheses, references), "near_sources": near}
 
     def distance_summary(self, scores: Mapping[str, Any]) -> str:
         """The scores of `by_distance`, if there are any, to be appended to `summary`."""

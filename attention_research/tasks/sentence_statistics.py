@@ -7,10 +7,11 @@ hypotheses. The packed form is::
     {"version": 1, "metric": "bleu", "items": 830, "test_set": "9f2c01d4e8aa", "fixed": "c%1E0...", "own": "c$~#..."}
 
 `fixed` depends only on the test set, so it is the same for all trials and a record stores it once. `own` depends on the
-hypotheses. `test_set` is a hash of the sources and references. Both texts encode integers, column by column: each value
-x is stored as 2x or, if negative, as -2x - 1, in 32 bits, with the lowest bytes of all values first; then the bytes are
-compressed by zlib and written in base 85. The columns of ``bleu`` are, where m_n is the number of matching n-grams of
-length n:
+hypotheses. `test_set` is a hash of the sources and references. If the evaluation also scores the sources near to the
+training text and those far from it, `near` has 1 for each near source and 0 for each other one. These texts encode
+integers, column by column: each value x is stored as 2x or, if negative, as -2x - 1, in 32 bits, with the lowest bytes
+of all values first; then the bytes are compressed by zlib and written in base 85. The columns of ``bleu`` are, where
+m_n is the number of matching n-grams of length n:
 
 - fixed: tokens of the reference;
 - own: tokens of the hypothesis minus those of the reference; tokens of the hypothesis minus m_1; m_1 - m_2; m_2 - m_3;
@@ -31,7 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from attention_research.tasks.error_rate import nearest
 
@@ -68,16 +69,25 @@ def bleu_counts(hypotheses: Sequence[str], references: Sequence[str]) -> Int[np.
     return np.array(found, np.int64).reshape(-1, 10)
 
 
-def counts(packed: Mapping[str, Any]) -> Int[np.ndarray, "n c"] | None:
-    """Unpacks the summands of each item, or returns None for an unknown metric or version.
+def with_near(packed: Mapping[str, Any], near: Bool[np.ndarray, "n"]) -> dict[str, Any]:
+    """The packed statistics with the sources that are near to the training text."""
+    return {**packed, "near": _text(near.astype(np.int64)[:, None])}
+
+
+def counts(packed: Mapping[str, Any], name: str = "") -> Int[np.ndarray, "n c"] | None:
+    """Unpacks the summands of each item that the score `name` uses: of all, of the near or of the far sources.
 
     For BLEU, these are the columns of `bleu_counts`. For an error rate, these are the edits, the tokens, and 1 if there
-    is any edit.
+    is any edit. None for an unknown metric or version, or without the near sources where they are needed.
     """
     if packed.get("version") != VERSION or packed.get("metric") not in _COUNTS:
         return None
     columns, made = _COUNTS[packed["metric"]]
-    return made(_unpacked(packed["fixed"], 1), _unpacked(packed["own"], columns))
+    found = made(_unpacked(packed["fixed"], 1), _unpacked(packed["own"], columns))
+    side = name.split("_")[0]
+    if side not in ("near", "far"):
+        return found
+    return found[_unpacked(packed["near"], 1)[:, 0] == (side == "near")] if "near" in packed else None
 
 
 def _of_bleu(fixed: np.ndarray, own: np.ndarray) -> np.ndarray:
@@ -102,7 +112,7 @@ def bleu(sums: Sequence[float]) -> float:
 _COUNTS = {"bleu": (5, _of_bleu), "error_rate": (2, _of_error_rate)}
 #: Metric of the packed statistics -> score of the evaluation -> function (summed counts, number of items) -> value.
 SCORES: dict[str, dict[str, Callable[[Sequence[float], int], float]]] = {
-    "bleu": {"bleu": lambda sums, items: bleu(sums)},
+    "bleu": dict.fromkeys(("bleu", "near_bleu", "far_bleu"), lambda sums, items: bleu(sums)),
     "error_rate": {
         "error_rate": lambda sums, items: _percent(sums[0], sums[1]),
         "word_error_rate": lambda sums, items: 100.0 * float(sums[2]) / max(1, items),

@@ -89,8 +89,11 @@ def scores_of(
     summary = evaluation.summary(scores)
     scores |= evaluation.by_distance(hypotheses, references, sources, data, report)
     summary += evaluation.distance_summary(scores)
+    near = scores.pop("near_sources", None)
     if statistics := evaluation.sentence_statistics(hypotheses, references, sources):
-        scores["sentence_statistics"] = statistics
+        from attention_research.tasks.sentence_statistics import with_near
+
+        scores["sentence_statistics"] = statistics if near is None else with_near(statistics, near)
     sides = zip(sources, references, hypotheses, strict=True)
     samples = [{"source": s, "reference": r, "translation": t} for s, r, t in islice(sides, 5)]
     return {**scores, "summary": summary, "sentences": len(ids), "samples": samples}

@@ -12,7 +12,7 @@ from sacrebleu.significance import PairedTest
 from scipy.stats import rankdata, ttest_ind, ttest_rel
 
 from attention_research.studies.columns import Column
-from attention_research.studies.comparisons import LEVEL, between, compare, together
+from attention_research.studies.comparisons import LEVEL, Margin, between, compare, equivalent, no_worse, together
 from attention_research.studies.differences import (
     LEAST,
     RESAMPLES,
@@ -260,6 +260,42 @@ def test_a_difference_is_clear_only_over_seeds_and_over_test_items():
     assert plain.p == near.alone.seeds and "items" not in plain.text
     half = compare(results_of({**without, "good": rows["good"]}), *order, "evaluate.bleu", higher=True)
     assert half.p == plain.p and "the choice of test items was not tested, clear over 3 seeds" in half.text
+
+
+@pytest.mark.parametrize("margin", [0.01, 1.0, 40.0])
+def test_equality_within_a_margin_is_also_tested_over_test_items(margin):
+    rng = np.random.default_rng(2)
+    references = sentences(rng, 107, 1.0)
+    packed = {row: stored([sentences(rng, 107, share, references)] * 3, references)
+              for row, share in {"one": 0.8, "other": 0.78}.items()}  # fmt: skip
+    scores = {row: sentence_statistics.bleu(sentence_statistics.counts(side[0]).sum(0)) for row, side in packed.items()}
+    rows = {row: {"evaluate.bleu": [scores[row] + 0.001 * seed for seed in range(3)],
+                  "evaluate.sentence_statistics": packed[row]} for row in packed}  # fmt: skip
+    first, second = resampled([packed["one"][0], packed["other"][0]], "bleu").resamples
+    gain, moved = scores["one"] - scores["other"], (first - second) - (first - second).mean()
+    share = lambda events: (1 + np.sum(events)) / 1001
+    asked = results_of(rows), "one", "other", "evaluate.bleu", Margin(margin)
+    found = no_worse(*asked, higher=True)
+    assert found.alone.items == share(moved >= gain + margin) and found.p == max(found.alone) and found.items == 107
+    assert found.alone_reversed.items == share(moved <= gain + margin)
+    both = equivalent(*asked, higher=True)
+    assert both.alone.items == max(share(moved >= gain + margin), share(moved <= gain - margin))
+    assert both.clear == (margin == 40.0)
+
+
+def test_near_and_far_sources_are_resampled_alone():
+    rng = np.random.default_rng(4)
+    references = sentences(rng, 240, 1.0)
+    said = [sentences(rng, 240, share, references) for share in (0.8, 0.6)]
+    near = np.arange(240) % 2 == 0
+    packed = [sentence_statistics.with_near(one, near) for one in stored(said, references)]
+    texts = [[" ".join(words) for words in side] for side in (*said, references)]
+    for name, of in (("near_bleu", near), ("far_bleu", ~near)):
+        chosen = [[text for text, one in zip(side, of, strict=True) if one] for side in texts]
+        found = resampled(packed, name)
+        assert found.items == 120
+        assert found.scores.tolist() == [sacrebleu.corpus_bleu(one, [chosen[2]]).score for one in chosen[:2]]
+    assert resampled(stored(said, references), "far_bleu") is None  # which sources are near is not stored
 
 
 def test_of_an_error_rate_less_is_better():

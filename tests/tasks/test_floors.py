@@ -215,6 +215,7 @@ def test_near_and_far_are_scored_apart_and_kept(tmp_path, monkeypatch):
     evaluation, said = BleuEvaluation(near=0.6), ["Die Lampe an oder aus", "Ende", "Jetzt sofort löschen, Sie"]
     assert BleuEvaluation().by_distance(said, references, sources, data, lines.append) == {}
     scores = evaluation.by_distance(said, references, sources, data, lines.append)
+    assert scores.pop("near_sources").tolist() == [True, False, True]
     near, far = [said[0], said[2]], [said[1]]
     assert scores == {
         "near_bleu": corpus_bleu(near, [references[0], references[2]])[0], "near_sentences": 2,
@@ -226,7 +227,8 @@ def test_near_and_far_are_scored_apart_and_kept(tmp_path, monkeypatch):
         raise ConfigError("the text is gone")
 
     monkeypatch.setattr(data, "text", gone, raising=False)
-    assert evaluation.by_distance(said, references, sources, data, lines.append) == scores and not lines
+    again = evaluation.by_distance(said, references, sources, data, lines.append)
+    assert again.pop("near_sources").sum() == 2 and again == scores and not lines
     assert evaluation.by_distance(said, references, ["another"] * 3, data, lines.append) == {}
     said = "evaluation.near: without the training text, there are no scores of near and far sources (the text is gone)"
     assert lines == [said]

@@ -371,6 +371,10 @@ def test_near_and_far_sources_are_scored_apart(whole):
     trained.evaluation.near = 0.4
     found = evaluation._evaluate_one(trained, 0)
     assert found["near_sentences"] + found["far_sentences"] == 19 and found["near_sentences"] > 0
+    for side in (one for one in ("near", "far") if f"{one}_bleu" in found):
+        sums = sentence_statistics.counts(found["sentence_statistics"], f"{side}_bleu").sum(0)
+        assert sentence_statistics.bleu(sums) == found[f"{side}_bleu"]
+    assert "near_sources" not in found
     assert f"near {found['near_bleu']:.2f} (" in found["summary"] and 0 <= found["near_bleu"] <= 100
 
 
