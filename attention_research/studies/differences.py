@@ -111,10 +111,10 @@ def resampled(stored: Sequence[Mapping[str, Any] | None], name: str) -> Resample
     there = [one for one in stored if one is not None and name in SCORES.get(one.get("metric", ""), ())]
     if not there or len(there) < len(stored) or len({one.get("test_set") for one in there}) > 1:
         return None
-    found = [_resampled(json.dumps(one, sort_keys=True), name) for one in there]
-    if None in found:
+    found = [one for stats in there if (one := _resampled(json.dumps(stats, sort_keys=True), name)) is not None]
+    if len(found) < len(there):
         return None
-    scores, resamples = (np.array([one[side] for one in found if one]) for side in (0, 1))
+    scores, resamples = (np.array([one[side] for one in found]) for side in (0, 1))
     return Resampled(scores, resamples, found[0][2])
 
 

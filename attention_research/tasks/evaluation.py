@@ -49,7 +49,7 @@ class TextEvaluation(Evaluation):
 
     def by_distance(
         self, hypotheses: Sequence[str], references: Sequence[Any], sources: Sequence[Any], data: Any, report: Any
-    ) -> Scores:
+    ) -> dict[str, Any]:
         """{} by default."""
         del hypotheses, references, sources, data, report
         return {}
@@ -109,7 +109,7 @@ class BleuEvaluation(TextEvaluation):
 
     def by_distance(
         self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str], data: Any, report: Any
-    ) -> Scores:
+    ) -> dict[str, Any]:
         """`near_bleu`, `far_bleu`, `near_sentences` and `far_sentences`, or {} without `near`.
 
         `near_sources` has a Boolean for each source, for the statistics of each sentence (`training.scoring`). If the

@@ -147,7 +147,7 @@ class ScoresTexts(Described, Protocol):
 
     def by_distance(
         self, hypotheses: Sequence[str], references: Sequence[Any], sources: Sequence[Any], data: Any, report: Any
-    ) -> Scores:
+    ) -> dict[str, Any]:
         """Separate scores for sources near to a training source and for sources far from all of them. Returns nothing,
         and reports why in a line, if the training text is not available."""
         ...
