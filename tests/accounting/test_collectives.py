@@ -45,7 +45,7 @@ ENTRY %main (parameter: f32[8]) -> f32[8] {
         ("mesh['axis_0'=8], device_ids=(0,4,1,5,2,6,3,7) {'axis_0':(4)2}", ("data",)),
     ],
 )
-def test_a_collective_has_its_axes_its_loops_turns_and_its_bytes(groups, axes):
+def test_collectives_have_axes_loop_iterations_and_bytes(groups, axes):
     found = collectives(textwrap.dedent(PROGRAM).replace("GROUPS", groups), SIZES)
     assert found == [
         Collective("all-gather", axes, 5, 5 * 8 * 4),

@@ -38,13 +38,13 @@ def test_chains_by_hand(function, chain):
     assert found.chain == chain and found.in_loops == 0 and found.parallel_fraction == 1.0
 
 
-def test_a_chain_through_remat_and_jit_is_walked():
+def test_chains_through_remat_and_jit_are_counted():
     inner = jax.jit(jax.checkpoint(lambda x, w: x @ w @ w))
     assert measure_depth(lambda x, w: inner(inner(x, w), w), A, A).chain == 4
 
 
 @pytest.mark.parametrize("length", [3, 11])
-def test_a_recurrence_waits_and_attention_does_not(length):
+def test_a_recurrence_is_sequential_and_attention_is_not(length):
     cell = lookup("recurrent_cell", "vanilla")(width=5, input_width=5, rngs=nnx.Rngs(0))
     x = jax.ShapeDtypeStruct((2, length, 5), jnp.float32)
     recurrent = measure_depth(lambda x: run(cell, x, cell.initial(2, x.dtype))[0], x)

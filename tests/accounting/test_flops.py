@@ -38,7 +38,7 @@ def test_contractions(equation, left, right, expected):
     assert count_flops(functools.partial(jnp.einsum, equation), array(*left), array(*right)).matmul == expected
 
 
-def test_loops_are_multiplied_out():
+def test_loops_are_multiplied_by_their_length():
     layer = lambda x, w: (jnp.tanh(x @ w), None)
     x, weights, one = array(T, D), array(L, D, D), 2 * T * D * D
 
@@ -56,7 +56,7 @@ def test_loops_are_multiplied_out():
     assert matmul(nested, x, weights) == 3 * L * one
 
 
-def test_gradients_cost_twice_the_forward_pass_and_remat_once_more():
+def test_gradients_cost_twice_the_forward_pass_and_remat_adds_one():
     x, weights, one = array(T, D), array(L, D, D), 2 * T * D * D
 
     def loss(x, weights, wrap):
@@ -97,7 +97,7 @@ def test_custom_gradients_cost_what_their_rules_cost():
     assert matmul(lambda x: jax.jvp(square, (x,), (x,)), array(D, D)) == 6 * D**3
 
 
-def test_what_no_output_uses_costs_nothing():
+def test_unused_computations_cost_nothing():
     def attention(x):
         weights = jax.nn.softmax(jnp.einsum("TD,SD->TS", x, x) * 2.0)
         return x * 2.0, {"weights": weights}
@@ -133,7 +133,7 @@ def test_while_loops():
         count_flops(moved, array(D, D))
 
 
-def test_the_dearest_branch_counts():
+def test_the_most_expensive_branch_counts():
     def function(x, n):
         return lax.switch(n, [lambda: x, lambda: x @ x, lambda: x @ x @ x, lambda: jnp.tanh(jnp.tanh(x))])
 
@@ -215,7 +215,7 @@ def test_hidden_arithmetic_is_refused():
         count_flops(lambda x: jnp.linalg.qr(x)[0], array(D, D))
 
 
-def test_is_xlas_count_where_there_is_no_loop():
+def test_equals_xlas_count_without_loops():
     def loss(parameters, x):
         hidden = jnp.maximum(jnp.einsum("BTD,DF->BTF", x, parameters["up"]), 0.0)
         scores = jnp.einsum("BTF,BSF->BTS", hidden, hidden)

@@ -32,14 +32,14 @@ def test_bytes_of_a_tree_go_by_its_dtypes():
     assert size_in_bytes(jax.eval_shape(lambda: jax.random.key(0))) == 8
 
 
-def test_a_chain_holds_two_links_at_a_time():
+def test_a_chain_holds_two_arrays_at_a_time():
     assert intermediate_bytes(lambda x: jnp.exp(x), array(N)) == ONE
     assert intermediate_bytes(lambda x: jnp.exp(jnp.sin(x)), array(N)) == 2 * ONE
     assert intermediate_bytes(lambda x: jnp.exp(jnp.sin(jnp.cos(jnp.tanh(x)))), array(N)) == 2 * ONE
     assert peak_bytes(lambda x: jnp.exp(jnp.sin(jnp.cos(x))), array(N)) == 3 * ONE
 
 
-def test_what_is_used_later_lives_until_then():
+def test_arrays_are_kept_until_their_last_use():
     def kept(x):
         a = jnp.sin(x)
         b = jnp.cos(a)
@@ -88,7 +88,7 @@ def test_a_scan_needs_its_stack_a_slice_and_its_body():
     assert intermediate_bytes(looped, array(N)) < intermediate_bytes(unrolled, array(N)) + 2 * ONE
 
 
-def test_a_branch_and_a_while_need_their_worst():
+def test_branches_and_while_loops_need_their_largest_case():
     outer = lambda x: (jnp.outer(x, x) * 2.0).sum(1)
     heavy = intermediate_bytes(outer, array(N))
     assert heavy >= 2 * N * ONE
@@ -98,7 +98,7 @@ def test_a_branch_and_a_while_need_their_worst():
     assert intermediate_bytes(loop, array(N)) == heavy + ONE
 
 
-def test_remat_and_blocks_show():
+def test_remat_and_blocks_need_less_memory():
     def loss(x, weights, wrap):
         layer = wrap(lambda y, w: (jnp.tanh(jnp.tanh(jnp.tanh(y @ w) @ w) @ w), None))
         return lax.scan(layer, x, weights)[0].sum()
@@ -133,7 +133,7 @@ print(grown, peak_resident_bytes() - start, int(reset_peak_resident()), peak_res
     assert (anew < 60e6) if permitted else (anew >= 0.99 * grown)
 
 
-def test_without_proc_the_peak_is_the_resource_limits_own(monkeypatch):
+def test_without_proc_the_peak_comes_from_getrusage(monkeypatch):
     from attention_research.accounting import memory
 
     seen = peak_resident_bytes()

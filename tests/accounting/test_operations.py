@@ -13,18 +13,18 @@ def shapes(*sizes, dtype=jnp.float32):
     return [jax.ShapeDtypeStruct(size, dtype) for size in sizes]
 
 
-def test_a_matrix_product_is_a_multiply_add_each_and_a_constant_is_none():
+def test_matrix_products_count_multiply_adds_and_constants_count_nothing():
     found = count_operations(lambda x, w: 3.0 * (x @ w), *shapes((T, D), (D, F)))
     assert found == Operations(products=T * D * F)
 
 
-def test_rows_that_are_read_are_one_hot_products_and_numbers_that_are_cut_out_are_not():
+def test_gathers_count_as_one_hot_products_and_slices_do_not():
     ids = jax.ShapeDtypeStruct((2, T), jnp.int32)
     assert count_operations(lambda table, ids: table[ids], *shapes((V, D)), ids).products == 2 * T * V * D
     assert count_operations(lambda table: table[2:4], *shapes((V, D))).products == 0
 
 
-def test_a_choice_by_equality_is_a_look_up_and_one_by_size_is_not():
+def test_selection_by_equality_is_a_look_up_and_by_order_is_not():
     pick = lambda by: lambda x, ids: jnp.sum(jnp.where(by(jnp.arange(V), ids[:, None]), x, 0.0))
     ids = jax.ShapeDtypeStruct((T,), jnp.int32)
     assert count_operations(pick(jnp.equal), *shapes((T, V)), ids).elementwise == T * V
@@ -37,7 +37,7 @@ def test_products_element_by_element_count_and_functions_count_backward():
     assert found.forward == T * D and found.third_of_training == pytest.approx(T * D * (1 + 2 / 3))
 
 
-def test_integers_are_no_operations():
+def test_integer_operations_do_not_count():
     assert count_operations(lambda x, y: x * y // 3, *shapes((T, D), (T, D), dtype=jnp.int32)) == Operations()
 
 

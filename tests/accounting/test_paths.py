@@ -14,7 +14,7 @@ T, D = 7, 6
 
 
 @pytest.mark.parametrize("kind", ["attention_core", "restricted_core", "lstm", "convolution", "dilated"])
-def test_a_position_reads_what_changes_it(kind):
+def test_a_position_depends_on_the_inputs_that_change_it(kind):
     layer = sequence_layer(kind, Sizes(D, num_heads=2, neighbourhood=5, dilation=2))
     module, x = layer.make(nnx.Rngs(0)), jax.random.normal(jax.random.key(1), (T, D))
     apply = jax.jit(lambda x: layer.apply(module, x[None])[0])
@@ -32,13 +32,13 @@ def test_the_longest_distance_is_scipys(seed):
     assert longest_distance(edges, sources, targets) == there[np.isfinite(there)].max()
 
 
-def test_layers_to_connect_counts_the_layers_of_scipys_longest_way():
+def test_layers_to_connect_equals_scipys_longest_path():
     one = np.abs(np.subtract.outer(np.arange(12), np.arange(12))) <= 1
     away = shortest_path(one.astype(float), unweighted=True)
     assert layers_to_connect([one] * 99) == away.max()
 
 
-def test_what_never_meets_raises():
+def test_positions_that_never_connect_raise():
     with pytest.raises(ValueError, match="never meet"):
         layers_to_connect([np.eye(3, dtype=bool)] * 9)
     with pytest.raises(ValueError, match="never meet"):
@@ -47,7 +47,7 @@ def test_what_never_meets_raises():
         longest_distance(np.zeros((3, 3), bool), [0], [1, 2])
 
 
-def test_a_state_that_is_not_read_leaves_no_way():
+def test_an_unread_state_gives_no_path():
     """A cell that forgets connects an input only to its own output."""
     remembering = lambda pair: jnp.tanh(pair[:1] + pair[1:])
     assert distance_through_states(remembering, jnp.ones((2, D)), T) == T

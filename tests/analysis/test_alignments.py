@@ -36,14 +36,14 @@ def test_alignment_error_rate_by_hand():
     assert alignments.alignment_error_rate([[]], [[]]) == alignments.alignment_error_rate([found], [[(5, 5)]]) == 1.0
 
 
-def test_the_rate_sums_counts_before_it_divides():
+def test_the_rate_divides_summed_counts():
     """1 of 1 and 0 of 3 links: 1 - (2 * 1) / (4 + 4), not the mean of 0 and 1."""
     found, gold = [[(0, 0)], [(0, 0), (0, 1), (0, 2)]], [[(0, 0)], [(1, 0), (1, 1), (1, 2)]]
     assert alignments.alignment_error_rate(found, gold) == pytest.approx(3 / 4)
     assert alignments.accuracy(found, gold) == pytest.approx(1 / 4)
 
 
-def test_one_right_link_of_a_word_is_enough_for_accuracy():
+def test_one_correct_link_per_word_suffices_for_accuracy():
     assert alignments.accuracy([[(1, 0), (0, 1)]], [[(0, 0), (1, 0), (1, 1)]]) == pytest.approx(1 / 2)
     assert math.isnan(alignments.accuracy([[]], [[]]))
 
@@ -92,7 +92,7 @@ PIECES = ("<pad>", "<s>", "</s>", "<unk>", "▁agree", "ment", "▁the", ",")
 TOKENIZER = SimpleNamespace(pieces=lambda tokens: [PIECES[token] for token in tokens])
 
 
-def test_pieces_are_joined_to_words_and_the_end_stands_alone():
+def test_pieces_are_joined_to_words_and_the_end_is_separate():
     assert words_of(TOKENIZER, [6, 4, 5, 7, 3, 5, EOS]) == (
         ["the", "agreement,", "<unk>", "ment", "</s>"],
         [[0], [1, 2, 3], [4], [5], [6]],
@@ -108,7 +108,7 @@ def test_source_pieces_add_up_and_target_pieces_are_averaged():
     assert one == {"source": ["the", "agreement"], "target": ["agreement", "</s>"], "weights": [[0.3, 0.7], [0.0, 1.0]]}
 
 
-def test_the_picture_is_written_and_white_is_one(tmp_path):
+def test_the_picture_is_written_with_white_for_weight_one(tmp_path):
     from matplotlib.image import imread
 
     one = {"source": ["a", "b"], "target": ["x", "y", "z"], "weights": [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]}
@@ -126,7 +126,7 @@ def test_the_centre_and_the_diagonal():
     assert centre_distance([diagonal(4, 4)], [[(i, i) for i in range(4)]]) == 0.0
 
 
-def test_measures_take_what_a_scale_gives_them():
+def test_measures_accept_the_arguments_of_a_scale():
     import inspect
 
     for function in (teacher_forced.measure_maps, teacher_forced.measure_gold):

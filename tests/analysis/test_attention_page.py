@@ -42,7 +42,7 @@ def test_no_text_opens_or_closes_a_tag(awkward):
     assert "http:" not in text and "https:" not in text
 
 
-def test_the_policy_allows_this_style_and_this_script_alone(awkward):
+def test_the_content_policy_allows_only_this_style_and_script(awkward):
     text = page(awkward)
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
     assert policy.startswith("default-src 'none'") and "unsafe" not in policy
@@ -130,7 +130,7 @@ def test_the_page_in_a_browser(browser_page, awkward):
 
 
 @pytest.mark.slow
-def test_squares_are_as_large_as_their_weights(browser_page, awkward):
+def test_areas_of_squares_are_proportional_to_weights(browser_page, awkward):
     """The painted share of a cell is its weight divided by the largest weight, in a row that is not selected."""
     opened, weights = browser_page, awkward.passes[0].maps[0].weights[1, 0]
     opened.get_by_role("combobox", name="Head").select_option("1")

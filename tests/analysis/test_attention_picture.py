@@ -41,7 +41,7 @@ def test_a_panel_for_each_layer_and_head_with_tokens_on_its_axes(awkward):
     assert all(one.title in said for one in awkward.passes[0].maps)
 
 
-def test_the_png_is_written_with_dollars_as_they_are(awkward, tmp_path):
+def test_dollar_signs_are_drawn_literally(awkward, tmp_path):
     """matplotlib would typeset "$x$" as mathematics. Panels do not overlap."""
     from matplotlib import image
 
@@ -72,7 +72,7 @@ def test_a_long_sentence_has_fewer_names_and_a_bounded_picture():
     assert panels(figure)[0].get_position().width * width / len(shown) >= 0.11  # inches for each name
 
 
-def test_colours_stay_and_the_size_is_bounded(tmp_path):
+def test_colours_are_kept_and_the_size_is_bounded(tmp_path):
     figure = figures.Figure(figsize=(4, 3), facecolor="white")
     axes = figure.subplots()
     axes.imshow(np.linspace(0, 1, 16).reshape(4, 4), cmap="gray", vmin=0, vmax=1)

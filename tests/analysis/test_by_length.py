@@ -18,7 +18,7 @@ REFERENCES = ["one two three four five", "six seven eight nine", "one two six fo
 HYPOTHESES = ["one two three four nine", "six seven eight nine", "one two six four five", "one", "one three five six"]
 
 
-def test_a_buckets_bleu_is_sacrebleus_on_its_sentences():
+def test_the_bleu_of_a_bucket_equals_sacrebleus():
     found = by_length(HYPOTHESES, REFERENCES, SOURCES, (0, 4, 6, 7), least=2)
     assert found["sentences"] == [2, 2, 0] and found["words"] == [2.5, 4.5, None]
     for bucket, inside in enumerate(([0, 1], [2, 4])):
@@ -32,7 +32,7 @@ def test_an_edge_belongs_to_the_bucket_above():
     assert by_length(HYPOTHESES, REFERENCES, SOURCES, (2, 3, 5, 7), least=9)["sentences"] == [1, 2, 1]
 
 
-def test_the_slope_is_that_of_the_line_and_leaves_out_empty_buckets():
+def test_the_slope_is_a_linear_fit_without_empty_buckets():
     assert slope([2.0, 5.0, None, 11.0, 20.0], [30.0, 24.0, None, 12.0, None]) == pytest.approx(-2.0)
     assert slope([2.0, 5.0], [None, 24.0]) is None
 
@@ -74,18 +74,18 @@ def trained():
     )
 
 
-def test_every_sentence_gets_its_own_translation_whatever_its_place_and_length(trained):
+def test_every_sentence_gets_its_own_translation_in_any_order(trained):
     rng = np.random.default_rng(5)
     texts = [" ".join(map(str, rng.integers(4, 97, rng.integers(1, 23)))) for _ in range(67)]
     assert translate(trained, texts, longest=29) == texts
 
 
-def test_only_what_is_longer_than_longest_is_cut_and_keeps_its_end(trained):
+def test_only_sentences_above_the_limit_are_cut_and_keep_their_end(trained):
     long = " ".join(map(str, range(4, 30)))
     assert translate(trained, [long, "7 5"], longest=11) == [" ".join(map(str, range(4, 14))), "7 5"]
 
 
-def test_another_model_can_stand_in_the_models_place(trained):
+def test_another_model_can_replace_the_trained_one(trained):
     class Shifted(Copier):
         def encode(self, source):
             tokens = source["tokens"]

@@ -51,7 +51,7 @@ def alone(made):
         (("decoder", "self_attention"), "decoder self-attention"),
     ],
 )
-def test_they_are_those_of_each_example_alone(place, title, made, alone):
+def test_maps_equal_those_of_each_example_alone(place, title, made, alone):
     found = list(example_maps(trained(made), place))
     assert len(found) == len(SOURCES)
     for (tokens, maps), source, target, by_itself in zip(found, SOURCES, TARGETS, alone, strict=True):
@@ -59,6 +59,6 @@ def test_they_are_those_of_each_example_alone(place, title, made, alone):
         assert all(list(tokens[name]) == {"source": source, "target": target}[name] for name in tokens)
 
 
-def test_a_model_without_them_says_which_there_are(made):
+def test_a_model_without_maps_lists_the_available_ones(made):
     with pytest.raises(RunError, match=r"no weights of decoder alignment; there are: encoder self_attention, "):
         list(example_maps(trained(made), ("decoder", "alignment")))

@@ -42,7 +42,7 @@ def test_wrong_arguments_are_refused(tmp_path, monkeypatch, name, sentences, mes
         check(tmp_path / name, sentences)
 
 
-def test_a_picture_without_matplotlib_is_refused_and_a_page_is_not(tmp_path, monkeypatch):
+def test_without_matplotlib_pictures_are_refused_and_pages_work(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(RunError, match="pip install 'attention_research\\[report\\]'; an .html file does not need it"):
         check(tmp_path / "a.png", 1)
@@ -54,7 +54,7 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path, awkward):
         write(tmp_path / "gone" / "a.html", awkward)
 
 
-def test_the_suffix_says_what_is_written(tmp_path, awkward):
+def test_the_suffix_selects_the_format(tmp_path, awkward):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (the extra `report`)")
     write(tmp_path / "a.html", awkward)
     write(tmp_path / "a.png", awkward)
@@ -115,7 +115,7 @@ def test_the_page_of_a_run_holds_its_models_numbers(workdir, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_file_gives_line_for_line_what_its_lines_give_alone(workdir, tmp_path, capsys):
+def test_a_file_gives_the_same_as_its_lines_separately(workdir, tmp_path, capsys):
     from attention_research.training.evaluation import Trained
     from attention_research.workdirs.generation import generate
 

@@ -36,12 +36,12 @@ def test_statistics_are_means_over_rows(is_causal):
             np.testing.assert_allclose(got[name][l, n], value, rtol=1e-9)
 
 
-def test_a_row_alone_says_nothing():
+def test_rows_with_one_visible_position_are_refused():
     with pytest.raises(ValueError, match="no row sees two positions"):
         head_statistics([drawn(1, 0)])
 
 
-def test_divergence_is_scipys_and_nothing_between_copies():
+def test_divergence_equals_scipys_and_is_zero_between_copies():
     maps = [drawn(5, 0), drawn(6, 1)]
     pairs = [
         jensenshannon(w[1, a, i], w[1, b, i], base=2) ** 2
@@ -54,7 +54,7 @@ def test_divergence_is_scipys_and_nothing_between_copies():
     np.testing.assert_allclose(divergence([apart]), 1)
 
 
-def test_rollout_follows_every_way_through_the_layers():
+def test_rollout_sums_over_all_paths_through_the_layers():
     weights = drawn(4, 3)
     got = rollout(weights)
     mean = weights.mean(axis=1)

@@ -155,7 +155,7 @@ def test_weights_are_the_models(section):
         np.testing.assert_allclose(weights.sum(axis=(1, 2)), 1, atol=1e-5)
 
 
-def test_a_model_that_looks_nowhere_is_refused():
+def test_a_model_without_attention_is_refused():
     decoder = {"kind": "fixed_vector", "start": {"kind": "projected"}}
     trained = Trained({"kind": "recurrent_captioner", "width": 12, "decoder": decoder})
     with pytest.raises(RunError, match="the decoder of this model has no attention over the picture"):

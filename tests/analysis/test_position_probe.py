@@ -34,13 +34,13 @@ def found(states):
 
 
 @pytest.mark.slow
-def test_it_reads_what_is_there_and_nothing_else(found):
+def test_the_probe_finds_positions_only_where_they_exist(found):
     assert found[0] < 0.1 and found[1] < 1.0
     assert T / 4 - 0.3 < found[2] < (T**2 - 1) / (3 * T) + 0.3
 
 
 @pytest.mark.slow
-def test_it_reads_as_well_as_scikit_learns(states, found):
+def test_the_probe_is_as_accurate_as_scikit_learns(states, found):
     seen, held_out = states[0][1].reshape(-1, D), states[1][1].reshape(-1, D)
     place = lambda flat: np.tile(np.arange(T), len(flat) // T)
     reference = MLPClassifier((32,), max_iter=400, random_state=0).fit(seen, place(seen))
@@ -49,7 +49,7 @@ def test_it_reads_as_well_as_scikit_learns(states, found):
 
 
 @pytest.mark.slow
-def test_the_states_are_the_embeddings_and_those_after_each_layer(small):
+def test_states_are_embeddings_and_outputs_of_each_layer(small):
     structure, parameters = small(kind="transformer_decoder", dropout_rate=0.0)
     model = structure.merge(parameters[0], parameters[1])
     batch = {"target": jnp.asarray(np.random.default_rng(1).integers(4, 29, (2, 9)), jnp.int32)}

@@ -110,7 +110,7 @@ NO_PATHS = {"empty": ("", "got an empty one"), "blank": (" ", "an empty one"), "
 
 @pytest.mark.parametrize("wrong", NO_PATHS)
 @pytest.mark.parametrize("case", PATHS, ids=[name.replace(" ", "-") for name in PATHS])
-def test_what_is_no_path_is_refused_everywhere(case, wrong, capsys, tmp_path, monkeypatch, root):
+def test_an_empty_path_is_refused_everywhere(case, wrong, capsys, tmp_path, monkeypatch, root):
     """Python takes an empty path for the current folder: `--workdir=$UNSET` would train there."""
     monkeypatch.chdir(root)
     path, expected = NO_PATHS[wrong]
@@ -158,7 +158,7 @@ def test_lists_print_one_json_document_from_any_folder(capsys, monkeypatch, tmp_
     assert "fixed-vector-bottleneck" in [entry["id"] for entry in json.loads(capsys.readouterr().out)]
 
 
-def test_a_reader_that_is_gone_is_no_traceback(monkeypatch, capsys, root):
+def test_a_closed_pipe_gives_no_traceback(monkeypatch, capsys, root):
     """`attention-research list studies | head -1`"""
     monkeypatch.chdir(root)
     reading, writing = os.pipe()

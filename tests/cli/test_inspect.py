@@ -101,6 +101,6 @@ def goldens():
     return {line.pop("config"): line for line in lines}
 
 
-def test_no_golden_is_left_over():
+def test_there_are_no_unused_goldens():
     names = {f"{file.parent.name}/{file.stem}:{variant}" for file in CONFIGS for variant in variants(file)}
     assert goldens().keys() == names

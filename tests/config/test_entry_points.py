@@ -90,7 +90,7 @@ GIVEN = {
      ("encoder_atention.mine", "no family 'encoder_atention'; did you mean encoder_attention?"),
      ("mine", "no family ''")],
 )  # fmt: skip
-def test_what_would_change_a_config_is_refused_with_the_packages_name(install, point, said):
+def test_conflicting_entry_points_are_refused_with_the_packages_name(install, point, said):
     install(f"[attention_research.variants]\n{point} = somewhere.attention:Mine\n")
     with pytest.raises(ConfigError) as raised:
         resolve(GIVEN)

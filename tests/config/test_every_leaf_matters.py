@@ -494,14 +494,14 @@ def test_every_leaf_of_every_other_kind(family, kind):
     assert dead(of_kind(family, kind), but=classes(place(family, kind)[0])) == []
 
 
-def test_every_kind_is_walked():
+def test_every_kind_is_checked():
     walked = WALKED.union(*map(classes, MODELS.values()), *(classes(of_kind(*other)) for other in OTHERS.values()))
     named = {(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds}
     assert {target(*one) for one in named - ELSEWHERE.keys()} <= walked
     assert {one for one in named if target(*one) not in walked} == set(ELSEWHERE)
 
 
-def test_what_is_not_walked_is_tested_elsewhere():
+def test_unchecked_kinds_are_tested_elsewhere():
     for (family, kind), test in ELSEWHERE.items():
         assert (ROOT / test).is_file() and kind in registry.FAMILIES[family], test
 
@@ -528,7 +528,7 @@ def test_eval_batches_bound_an_evaluation(monkeypatch):
     assert asked == [("validation", 2, 28)]
 
 
-def test_nothing_changes_by_itself():
+def test_probes_are_deterministic():
     """Two readings of one config are equal. Otherwise every leaf would seem to have an effect."""
     first, again = Probes(FIRST), Probes(resolve(BASE))
     for name in set(chain.from_iterable(LADDERS.values())):

@@ -133,7 +133,7 @@ def test_every_setting_matters(name):
     assert dead == []
 
 
-def test_every_kind_of_images_stands_in_a_config():
+def test_every_image_kind_occurs_in_a_config():
     there = set()
 
     def walk(section, family):
@@ -149,7 +149,7 @@ def test_every_kind_of_images_stands_in_a_config():
 
 
 @pytest.mark.parametrize("kind", ["images", "images_and_words"])
-def test_what_stands_above_flows_into_the_sections(kind):
+def test_settings_flow_into_the_sections_below(kind):
     given = IMAGES if kind == "images" else WORDS
     model = classifier(**CNN)["model"] if kind == "images" else captioner()["model"]
     config = resolve({**given, "model": model, "channels": 1, "data": {"kind": "images", "name": "fashion_images"}})

@@ -147,7 +147,7 @@ def test_heads_need_not_divide_where_their_width_is_given(toy):
     assert resolve(toy, [("model.num_heads", "3"), ("model.head_width", "5")]).resolved["model"]["num_heads"] == 3
 
 
-def test_a_mistake_is_told_without_jax(root):
+def test_mistakes_are_reported_without_importing_jax(root):
     program = (
         "import sys\n"
         "from attention_research.config import ConfigError, load\n"

@@ -56,7 +56,7 @@ def test_text_is_parsed_by_the_annotation(toy, name, text, value):
 
 
 @pytest.mark.parametrize("value", ["1.5", "1e-1", "1e20", "1e999", "inf", "nan", 1.5, 1e20, float("nan"), True])
-def test_a_number_with_a_fraction_or_without_exact_digits_is_no_int(toy, value):
+def test_fractions_and_inexact_numbers_are_not_ints(toy, value):
     with pytest.raises(ConfigError, match=r"^config.training.steps: expected an int"):
         training(toy, ("training.steps", value))
 
@@ -69,7 +69,7 @@ def test_an_integral_float_of_a_config_file_is_an_int(toy, value):
     assert resolve(toy).resolved["training"]["steps"] == 100_000
 
 
-def test_the_prefix_of_the_command_line_may_stand(toy):
+def test_the_prefix_of_the_command_line_is_optional(toy):
     assert training(toy, ("config.training.steps", "7"))["steps"] == 7
 
 
@@ -118,7 +118,7 @@ def test_a_dict_replaces_a_section(toy):
         assert config.resolved["model"]["self_attention"]["kind"] == "standard"
 
 
-def test_a_dict_is_a_barrier_to_kinds(toy):
+def test_kinds_do_not_cross_a_dict(toy):
     row = ("model.self_attention", {"kind": "linformer", "rank": 4})
     config = resolve(toy, [row, ("model.self_attention.rank", "2")])
     assert config.resolved["model"]["self_attention"]["rank"] == 2

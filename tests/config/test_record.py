@@ -50,7 +50,7 @@ def test_a_saved_config_of_an_older_version_gets_the_defaults_of_newer_settings(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"given": {}}', "nonsense"])
-def test_what_is_no_saved_config(text):
+def test_a_file_that_is_not_a_saved_config_is_refused(text):
     with pytest.raises(ConfigError, match="^config.json: not a saved config"):
         Config.from_json(text)
 
@@ -61,7 +61,7 @@ def test_the_hash_is_of_the_canonical_json(toy):
     assert config.hash == hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def test_what_was_said_and_what_was_left_to_default_hash_alike(toy):
+def test_explicit_and_default_settings_hash_alike(toy):
     said = resolve(toy, [("training.batch_size", "8"), ("model.self_attention.kind", "standard")])
     assert said.hash == resolve(toy).hash and said.given != resolve(toy).given
 
@@ -83,7 +83,7 @@ def test_execution_leaves_change_the_hash_and_not_the_identity(toy, path, value,
     assert (config.identity == other.identity) is same
 
 
-def test_the_identity_is_of_what_differs_from_what_resolution_fills_in(toy, monkeypatch):
+def test_the_identity_leaves_out_what_resolution_fills_in(toy, monkeypatch):
     """Compared by hand: defaults of signatures, inherited settings and inherited sections are left out."""
     linformer = {"kind": "linformer", "rank": 4}
     config = resolve(toy, [("model.self_attention", linformer), ("model.encoder.block.self_attention", "standard")])
@@ -116,7 +116,7 @@ SAID = [
 
 
 @pytest.mark.parametrize("overrides", SAID, ids=str)
-def test_what_is_left_resolves_to_the_same(toy, overrides):
+def test_the_reduced_config_resolves_to_the_same(toy, overrides):
     """Two configs therefore have the same identity only if they resolve to the same config."""
     resolved = resolve(toy, overrides).resolved
     assert resolve(identity.without_defaults(resolved)).resolved == resolved
@@ -127,7 +127,7 @@ def test_configs_that_differ_have_different_identities(toy):
 
 
 @pytest.mark.slow
-def test_what_is_left_of_every_variant_resolves_to_the_same(root):
+def test_the_reduced_config_of_every_variant_resolves_to_the_same(root):
     for file in sorted((root / "configs").glob("*/*.py")):
         for variant in variants(file):
             resolved = load(f"{file}:{variant}").resolved
@@ -158,7 +158,7 @@ def test_a_new_setting_that_is_used_is_a_change(toy):
     assert before.identity != config.identity and changes(before, config) == ["training.shift: (absent) -> 3"]
 
 
-def test_what_an_old_config_has_else_is_a_change(toy):
+def test_other_differences_of_an_old_config_are_changes(toy):
     """A removed setting, a shorter tuple and another kind are changes, not new settings."""
     config = resolve(toy)
     gone = Config(given={}, resolved={**config.resolved, "old": 1})

@@ -99,7 +99,7 @@ def test_the_nearest_section_of_the_name_is_inherited(toy):
     assert at(config, "model.self_attention.kind") == "standard"
 
 
-def test_the_own_name_goes_before_the_second_one(toy, tmp_path):
+def test_the_own_name_has_precedence_over_the_second(toy, tmp_path):
     path = tmp_path / "toy_config" / "toy.py"
     here = 'cross_attention: Child["cross_attention"], encoder: Child["encoder"], decoder'
     path.write_text(path.read_text().replace('encoder: Child["encoder"], decoder', here))
@@ -109,7 +109,7 @@ def test_the_own_name_goes_before_the_second_one(toy, tmp_path):
     assert at(config, "model.decoder.cross_attention.rank") == 3
 
 
-def test_where_the_kind_is_not_defined_the_first_one_stands_and_nothing_is_inherited(toy):
+def test_an_undefined_kind_falls_back_to_the_first_without_inheritance(toy):
     toy["model"]["self_attention"] = {"kind": "relative", "width": 6}
     config = resolve(toy)
     assert at(config, "model.decoder.self_attention.width") == 6
@@ -126,7 +126,7 @@ def test_a_partial_section_is_merged_over_the_inherited_one(toy):
         assert (encoder["rank"], encoder["sharing"]) == (2, "none")
 
 
-def test_another_kind_stands_alone(toy):
+def test_another_kind_inherits_nothing(toy):
     toy["model"]["self_attention"] = {"kind": "linformer", "rank": 4}
     toy["model"]["encoder"] = {"self_attention": {"kind": "standard", "scaled": False}}
     assert "rank" not in at(resolve(toy), "model.encoder.self_attention")
@@ -174,7 +174,7 @@ def test_the_given_dict_is_not_changed(toy):
     assert config.given["model"]["encoder"] == {"width": 4} and config.given["training"]["steps"] == 7
 
 
-def test_resolving_the_resolved_changes_nothing(toy):
+def test_resolving_is_idempotent(toy):
     toy["model"]["self_attention"] = {"kind": "linformer", "rank": 4}
     toy["model"]["encoder"] = {"width": 4, "block": {"adapter": "scale", "parts": ("scale",)}}
     config = resolve(toy)

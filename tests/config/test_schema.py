@@ -30,7 +30,7 @@ def test_settings(toy):
     assert [name for name, _, _ in settings("attention", "standard")] == ["width", "num_heads", "head_width", "scaled"]
 
 
-def test_what_only_the_parent_knows_is_no_setting(toy, tmp_path, monkeypatch):
+def test_arguments_from_the_parent_are_not_settings(toy, tmp_path, monkeypatch):
     source = "class X:\n    def __init__(self, *, a: Positive = 3, input_width: Given[int], rngs): ..."
     (tmp_path / "toy_config" / "inner.py").write_text(source)
     monkeypatch.setitem(registry.FAMILIES, "inner", {"inner": "toy_config.inner:X"})
@@ -110,7 +110,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_signature_that_is_no_schema(toy, tmp_path, monkeypatch, name):
+def test_an_invalid_signature_is_refused(toy, tmp_path, monkeypatch, name):
     source, message = BAD[name]
     if source is not None:
         (tmp_path / "toy_config" / "bad.py").write_text(source)
@@ -138,7 +138,7 @@ def test_build(toy, tmp_path):
     assert build(config.resolved["training"], "training").settings["betas"] == (0.5, 1.0)
 
 
-def test_build_refuses_what_another_version_resolved(toy):
+def test_build_refuses_configs_of_another_version(toy):
     section = resolve(toy).resolved["training"]
     less = {name: value for name, value in section.items() if name != "steps"}
     for changed in ({**section, "old": 1}, less, {**section, "kind": "older"}):
@@ -196,12 +196,12 @@ def test_every_registered_kind_has_a_schema_equal_to_its_signature(family, kind)
             assert setting.annotation.check(list(real) if isinstance(real, tuple) else real) == default
 
 
-def test_refusals_name_kinds_that_are_elsewhere_and_not_here():
+def test_refusals_name_kinds_of_other_families():
     for family, kind in registry.REFUSED:
         assert kind not in registry.FAMILIES[family] and kind in registry.ATTENTION
 
 
-def test_execution_leaves_are_there(root, monkeypatch):
+def test_execution_leaves_exist(root, monkeypatch):
     monkeypatch.chdir(root)
     resolved = load("configs/translation/transformer.py:cpu").resolved
     for path in EXECUTION_LEAVES:
@@ -270,7 +270,7 @@ def test_a_real_config_is_refused(root, monkeypatch, name):
     assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
 
 
-def test_linformer_in_buckets_is_taken(root, monkeypatch):
+def test_linformer_with_buckets_is_accepted(root, monkeypatch):
     monkeypatch.chdir(root)
     row = ("model.self_attention", {"kind": "linformer", "rank": 16})
     config = load("configs/translation/transformer.py:cpu", [row])

@@ -42,7 +42,7 @@ def test_a_sequence_that_is_too_long_is_cut_before_its_end():
 @pytest.mark.parametrize(
     "kind", [Buckets(boundaries=(7, 13), max_length=23), Packed(max_length=23)], ids=["buckets", "packed"]
 )
-def test_unpacking_gives_the_originals_back(kind):
+def test_unpacking_is_the_inverse_of_packing(kind):
     sources, targets = sequences(101), sequences(101)
     arrays = TokenArray.join(sources), TokenArray.join(targets)
     plan = kind.plan(np.stack([array.lengths for array in arrays], axis=1), 3, 4)

@@ -9,7 +9,7 @@ from attention_research.data import blanks
 
 
 @pytest.mark.parametrize("phrases", [0, 1, 4])
-def test_what_gold_points_at_decides_the_answer(phrases):
+def test_the_gold_word_decides_the_answer(phrases):
     chance, verbs, distractors = random.Random(phrases), set(), set()
     for _ in range(60):
         source, target = blanks.sentence(chance, phrases)
@@ -26,7 +26,7 @@ def test_what_gold_points_at_decides_the_answer(phrases):
     assert verbs == {"was", "were"} and len(distractors) == (4 if phrases else 0)
 
 
-def test_the_data_has_its_gold_and_numbers_of_phrases_take_turns(tmp_path, monkeypatch):
+def test_the_data_has_gold_and_alternating_numbers_of_phrases(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path))
     given = {
         "max_length": 32, "vocabulary_size": 64, "model": {"kind": "recurrent_language_model", "width": 12},
@@ -41,7 +41,7 @@ def test_the_data_has_its_gold_and_numbers_of_phrases_take_turns(tmp_path, monke
     assert data.tokenizer.decode([[t for t in tokens if t != 2]]) == [sources[1]]
 
 
-def test_every_setting_makes_other_text():
+def test_every_setting_changes_the_text():
     def text(**settings):
         return blanks.Sentences(**{"max_phrases": 3, "train_examples": 20, **settings}).text("train")
 

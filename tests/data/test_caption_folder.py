@@ -91,7 +91,7 @@ def test_a_small_folder_has_every_split(tmp_path, monkeypatch, number):
     assert sum(sizes) == number and min(sizes) >= 1
 
 
-def test_the_test_split_needs_no_picture_of_training(folder, tmp_path):
+def test_the_test_split_works_without_training_pictures(folder, tmp_path):
     """For a run that has started, the test split is available whatever happens to the others.
 
     Changed pictures are refused.

@@ -103,7 +103,7 @@ def test_a_smaller_training_set_is_that_many_pictures_with_their_own_words(writt
     assert few.fingerprint != data().fingerprint == data().fingerprint != data(side=19).fingerprint
 
 
-def test_pictures_are_read_one_by_one_where_they_are_too_many(written, monkeypatch):
+def test_large_sets_are_read_one_picture_at_a_time(written, monkeypatch):
     held = data().batch_at(0, 2, 9)
     monkeypatch.setattr(named_pictures, "HELD", 1)
     apart = data()
@@ -112,14 +112,14 @@ def test_pictures_are_read_one_by_one_where_they_are_too_many(written, monkeypat
     assert apart.batch_at(0, 3, 9)["image"].any()
 
 
-def test_what_was_prepared_is_not_read_again(written, monkeypatch):
+def test_prepared_data_is_not_read_again(written, monkeypatch):
     first = data().prepare().batch_at(1, 0, 5)
     monkeypatch.setattr(named_pictures.PictureSet, "_made", lambda *given: pytest.fail("reads the texts again"))
     monkeypatch.setattr(named_pictures.Pictures, "_resized", lambda *given: pytest.fail("resized again"))
     assert np.array_equal(data().batch_at(1, 0, 5)["image"], first["image"])
 
 
-def test_grey_pictures_pieces_and_texts_as_they_are(written):
+def test_settings_for_grey_pictures_pieces_and_original_texts(written):
     grey = data(channels=1, normalization="none", tokenizer=SentencePiece, vocabulary_size=61, max_length=40).prepare()
     batch = grey.batch_at(0, 0, 7)
     assert batch["image"].shape == (7, 17, 17, 1) and batch["image"].any()

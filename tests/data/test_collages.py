@@ -71,7 +71,7 @@ def test_a_caption_says_what_is_in_the_picture_in_reading_order(split, settings)
             assert cells[cells > 0].tolist() == [one.cell for one in there for _ in range(3)]
 
 
-def test_what_is_drawn_is_drawn_evenly():
+def test_drawn_objects_are_balanced():
     """Object counts cycle. Digits, colours, sizes and cells are each within five standard errors of their share."""
     drawn = captioned(train_examples=2000).drawn("train")
     there = drawn["digit"] >= 0
@@ -84,7 +84,7 @@ def test_what_is_drawn_is_drawn_evenly():
     assert abs(np.sum(grey) / np.sum(~there[:400]) - 0.5) < 0.06
 
 
-def test_places_in_a_cell_are_taken_from_edge_to_edge():
+def test_objects_occur_everywhere_in_a_cell():
     images = captioned(train_examples=400, clutter=0.0).drawn("train")["image"]
     columns = images.any(axis=(0, 1, 3))
     assert columns.all() and images.any(axis=(0, 2, 3)).all()
@@ -106,7 +106,7 @@ def test_a_picture_is_a_function_of_its_split_and_number():
     assert captioned().fingerprint == captioned().fingerprint and asked().fingerprint == asked().fingerprint
 
 
-def test_what_was_made_is_read_again(monkeypatch):
+def test_made_pictures_are_reused(monkeypatch):
     first = captioned().drawn("train")["image"]
     monkeypatch.setattr(collages, "_made", lambda *given: pytest.fail("made again"))
     assert np.array_equal(captioned().drawn("train")["image"], first)
@@ -128,7 +128,7 @@ def answer(question, there, grid):
 @pytest.mark.parametrize("settings", [{}, {"grid": 4, "side": 60, "max_objects": 16, "questions": 7}],
                          ids=["3x3", "4x4"])  # fmt: skip
 @pytest.mark.parametrize("split", fast_are(["validation"], SPLITS))
-def test_answers_are_those_of_the_pixels(split, settings):
+def test_answers_agree_with_the_pixels(split, settings):
     data, grid = asked(**settings), settings.get("grid", 3)
     texts, answers = data.text(split)
     forms, told = Counter(), {}
@@ -150,7 +150,7 @@ def test_answers_are_those_of_the_pixels(split, settings):
     assert all(len(set(one)) == len(one) == settings.get("questions", 3) for one in told.values())
 
 
-def test_forms_and_counts_are_drawn_evenly():
+def test_question_forms_and_counts_are_balanced():
     """Forms are balanced if a picture allows all three. Counts cover every number that is right for some digit."""
     data = asked(questions=1, train_pictures=1500)
     digits, colours = (data.drawn("train")[name] for name in ("digit", "colour"))

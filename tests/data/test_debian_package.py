@@ -54,7 +54,7 @@ def test_wrong_checksum_is_one_line_and_leaves_nothing(apt, data_home):
     assert package.sha256[:16] in line and str(wrong.path) in line and not list((data_home / "downloads").iterdir())
 
 
-def test_what_apt_does_not_know_is_one_line(apt):
+def test_an_unknown_package_is_one_line(apt):
     unknown = DebianPackage("handmade", "1.1", "0" * 64, 1)
     with pytest.raises(RunError) as caught:
         fetch(unknown)
@@ -72,14 +72,14 @@ def test_a_machine_without_apt_is_told_where_to_put_the_file(data_home, tmp_path
 
 
 @pytest.mark.parametrize("packing", ["xz", "gz", "bz2", ""])
-def test_every_packing_that_python_reads(data_home, packing):
+def test_every_compression_that_python_reads(data_home, packing):
     """Odd members are padded, folders and links are not files, and only the requested files are read."""
     path = downloaded(MEMBERS, packing).path
     assert list(files(path, EVERYTHING)) == list(MEMBERS.items())
     assert dict(files(path, lambda name: name.endswith(".txt"))) == {"usr/share/one.txt": b"Au commencement"}
 
 
-def test_what_is_no_deb_is_one_line(tmp_path):
+def test_a_file_that_is_not_a_deb_is_one_line(tmp_path):
     page = tmp_path / "page.deb"
     page.write_bytes(b"<html>not found</html>")
     with pytest.raises(RunError, match=r"page\.deb is no \.deb$"):
@@ -94,7 +94,7 @@ def test_what_is_no_deb_is_one_line(tmp_path):
 
 @pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg-deb is not installed")
 @pytest.mark.parametrize("packing", ["xz", "gzip", "none"])
-def test_as_dpkg_itself_packs(tmp_path, packing):
+def test_packages_made_by_dpkg_are_read(tmp_path, packing):
     root = tmp_path / "root"
     for path, content in MEMBERS.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -51,14 +51,14 @@ def test_tokens_are_those_of_the_run(tmp_path, data_home, kind):
     assert (taken.size, taken.fingerprint, taken.path) == (own.size, own.fingerprint, own.path)
 
 
-def test_a_run_that_took_it_hands_it_on(tmp_path, trained):
+def test_a_run_with_a_taken_vocabulary_passes_it_on(tmp_path, trained):
     folder, words = trained
     section = {"kind": "from_run", "run": str(folder), "vocabulary_size": 31}
     second = run_of(tmp_path / "second", section, from_run(folder))
     assert from_run(second).encode(TEXT) == words.encode(TEXT)
 
 
-def test_other_text_is_tokenised_once_wherever_the_run_lies(tmp_path, trained):
+def test_other_text_is_tokenised_once_if_the_run_moves(tmp_path, trained):
     folder, words = trained
     paths = {}
     for split in ("train", "validation", "test"):
@@ -85,7 +85,7 @@ def test_other_text_is_tokenised_once_wherever_the_run_lies(tmp_path, trained):
     assert again.fingerprint == first.fingerprint and len(said) == 1
 
 
-def test_what_cannot_be_taken_is_one_line(tmp_path, trained):
+def test_an_unusable_run_is_one_line(tmp_path, trained):
     folder, words = trained
     written = json.loads((folder / "environment.json").read_text())
 
@@ -108,5 +108,5 @@ def test_what_cannot_be_taken_is_one_line(tmp_path, trained):
     refused("the vocabulary of .* is gone; evaluate there makes it anew")
 
 
-def test_what_is_stored_in_no_file_is_not_recorded():
+def test_tokenizers_without_a_file_are_not_recorded():
     assert recorded(None) == {} == recorded(object())

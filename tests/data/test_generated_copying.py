@@ -46,7 +46,7 @@ def test_an_agreeing_pair(subject):
 
 
 @pytest.mark.parametrize(("kind", "found"), [("copying", range(8)), ("agreement", range(0, 8, 2))])
-def test_every_delay_is_there_equally_often(kind, found):
+def test_delays_are_equally_frequent(kind, found):
     made = data(kind)
     sources, targets = made.text("test")
     delays = [made.delay(source) for source in sources]
@@ -66,7 +66,7 @@ def test_batches_hold_whole_words():
     assert "41 pairs" in made.describe() and made.dropped == 0
 
 
-def test_other_settings_are_other_text():
+def test_other_settings_give_other_text():
     changes = ({}, {"symbols": 7}, {"length": 2}, {"max_delay": 5})
     prints = [data(**settings).prepare().fingerprint for settings in changes]
     assert len(set(prints)) == 4 and data().prepare().fingerprint == prints[0]

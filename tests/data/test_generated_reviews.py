@@ -25,7 +25,7 @@ def sentences(review):
     return found
 
 
-def test_a_review_has_one_sentence_an_aspect_that_speaks_of_it_in_words_of_its_grade():
+def test_a_review_has_one_sentence_per_aspect_with_words_of_its_grade():
     for review in reviews("train", 300, 0.0):
         rated = dict(one for one in sentences(review) if one[0])
         assert sorted(rated) == sorted(ASPECTS) and 2 <= len(sentences(review)) - 3 <= 4
@@ -40,7 +40,7 @@ def test_a_review_has_one_sentence_an_aspect_that_speaks_of_it_in_words_of_its_g
             assert sum(review.gold(aspect)) == len(words) + 1
 
 
-def test_a_sentence_on_something_else_has_words_of_a_grade_too():
+def test_unrated_sentences_have_graded_words_too():
     others = [words for review in reviews("train", 300, 0.0) for topic, words in sentences(review) if not topic]
     graded = [words for words in others if set(words) & set(" ".join(SHARED).split())]
     assert 0.3 < len(graded) / len(others) < 0.6
@@ -54,7 +54,7 @@ def test_grades_correlate_as_asked(wanted):
     np.testing.assert_allclose(np.bincount(grades.ravel()) / grades.size, 1 / GRADES, atol=0.02)
 
 
-def test_reviews_are_the_same_every_time_and_splits_share_none():
+def test_reviews_are_reproducible_and_splits_are_disjoint():
     assert reviews("test", 50, 0.5) == reviews("test", 70, 0.5)[:50]
     seen = {review.words for review in reviews("train", 2000, 0.0)}
     assert not seen & {review.words for split in HELD_OUT for review in reviews(split, HELD_OUT[split], 0.0)}
@@ -89,7 +89,7 @@ def test_batches_are_a_function_of_seed_and_step():
     assert (np.concatenate(halves) == one.batch_at(5, 2, 8)["gold"]).all()
 
 
-def test_evaluation_sees_every_review_once_and_says_which_rows_only_fill():
+def test_evaluation_sees_every_review_once_and_marks_padding_rows():
     one = data()
     seen = [(ids, batch) for ids, batch in one.evaluation_batches("validation", 73)]
     ids = np.concatenate([ids for ids, _ in seen])

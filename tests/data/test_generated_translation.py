@@ -51,7 +51,7 @@ def made():
     return {order: list(grammar.sentences(order, count=400)) for order in grammar.ORDERS}
 
 
-def test_the_same_different_sentences_every_time(made):
+def test_sentences_are_distinct_and_reproducible(made):
     again = list(grammar.sentences("local", count=400))
     assert again == made["local"] and len({sentence.source for sentence in again}) == 400
     assert {len(sentence.source) for sentence in again} <= set(range(4, 21))
@@ -102,7 +102,7 @@ def test_both_vocabularies_are_small_and_share_no_word(made):
     assert not words.keys() & target and 60 <= len(words) <= 200 and 60 <= len(target - {"-"}) <= 200
 
 
-def test_what_agrees_agrees(made):
+def test_determiners_adjectives_and_nouns_agree(made):
     """Between a determiner and its noun all words have the noun's gender and number (monotone order)."""
     nouns = {stem + "s" * plural: (gender, plural) for _, stem, gender in grammar.NOUNS for plural in (False, True)}
     stems = {stem for _, stem in grammar.ADJECTIVES}
@@ -128,7 +128,7 @@ def test_what_agrees_agrees(made):
     assert checked > 300
 
 
-def test_frequencies_fall_as_zipfs_law(made):
+def test_frequencies_follow_zipfs_law(made):
     """Nouns in the order of the list: the first is 1.5 to 3 times as frequent as the second, and the last is rare."""
     counts = dict.fromkeys((english for english, *_ in grammar.NOUNS), 0)
     for sentence in made["local"]:

@@ -40,7 +40,7 @@ def where(found, *features):
 
 @pytest.mark.parametrize("length", [1, 3])
 @pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
-def test_alike_is_the_share_of_common_word_sequences(length, share):
+def test_similarity_is_the_share_of_common_word_sequences(length, share):
     texts = ["a b c d e", "A b, c d f", "f d c b a", "a b", "a b c d e f g h", "x", "X."]
     grams = [{tuple(text.lower().replace(",", "").replace(".", "").split()[i:i + length])
               for i in range(max(1, len(text.split()) - length + 1))} for text in texts]  # fmt: skip
@@ -52,7 +52,7 @@ def test_alike_is_the_share_of_common_word_sequences(length, share):
     assert set(near_duplicates.alike(texts, length, share)) == expected and (5, 6) in expected
 
 
-def test_a_group_is_what_links_reach_and_is_in_one_split():
+def test_linked_texts_are_in_one_split():
     links = [(4, 7), (2, 9), (7, 2), (0, 5)]
     assert near_duplicates.groups(10, links) == [0, 1, 2, 3, 2, 0, 6, 2, 8, 2]
     texts = [f"text {number}" for number in range(10)]

@@ -88,7 +88,7 @@ def test_long_questions_are_left_out_of_training_and_cut_elsewhere(written):
     assert {len(row[row > 3]) for row in short.arrays("test")["source"]} == {4}
 
 
-def test_a_set_without_questions_says_what_it_has(written, monkeypatch):
+def test_a_set_without_questions_lists_its_features(written, monkeypatch):
     monkeypatch.setattr(ImageQuestions, "feature", "riddles")
     with pytest.raises(ConfigError, match="data.name: coco_captions has no riddles; it has captions, image, questions"):
         data().prepare()

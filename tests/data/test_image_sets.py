@@ -111,7 +111,7 @@ def test_digit_images_are_those_of_pixels():
         ("1f936-1f3fe", "1f9d1-1f3fb-200d-1f384"),  # Mrs. and Mx. Claus
     ],
 )
-def test_twins_have_one_base(one, other):
+def test_variants_of_an_emoji_have_one_base(one, other):
     assert base(one) == base(other)
 
 
@@ -126,7 +126,7 @@ def test_twins_have_one_base(one, other):
         ("1f3fb", "1f3ff"),  # a skin tone only
     ],
 )
-def test_others_have_not(one, other):
+def test_different_emoji_have_different_bases(one, other):
     assert base(one) != base(other)
 
 

@@ -22,7 +22,7 @@ def file(pixels, mode, format="PNG", **options):
     return content.getvalue()
 
 
-def test_what_is_transparent_is_on_white():
+def test_transparent_pixels_are_composed_on_white():
     pixels = CHANCE.integers(256, size=(5, 7, 4), dtype=np.uint8)
     colour, alpha = pixels[..., :3].astype(float), pixels[..., 3:] / 255
     found = decoded(file(pixels, "RGBA"))
@@ -51,7 +51,7 @@ def test_every_mode_has_the_channels_that_are_asked_for(mode, channels):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_png_is_the_array_again(channels):
+def test_a_png_round_trip_keeps_the_array(channels):
     image = CHANCE.integers(256, size=(5, 7, channels), dtype=np.uint8)
     np.testing.assert_array_equal(decoded(encoded(image), channels), image)
 
@@ -85,13 +85,13 @@ def test_colours_become_grey_and_grey_becomes_colours():
     np.testing.assert_array_equal(resized(image, None), image)
 
 
-def test_the_middle_is_a_square():
+def test_the_middle_crop_is_a_square():
     image = CHANCE.integers(256, size=(11, 6, 3), dtype=np.uint8)
     np.testing.assert_array_equal(middle(image), image[2:8])
     np.testing.assert_array_equal(middle(image[:4]), image[:4, 1:5])
 
 
-def test_pictures_that_are_alike():
+def test_similar_pictures_are_found():
     """The block-wise search finds the same pairs as a pairwise one.
 
     A lighter copy is similar, a mirrored one is not.
@@ -136,7 +136,7 @@ def test_coco_captions_is_read_where_it_is_prepared(coco, name):
         images[5]
 
 
-def test_tensorflow_is_not_asked_for(coco, monkeypatch):
+def test_tensorflow_is_not_imported(coco, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow", None)  # importing it would fail
     assert len(open_images("coco_captions", "val")) == 3
 

@@ -86,7 +86,7 @@ def test_a_batch_is_a_function_of_seed_and_step(digits, augmentation):
     assert (found.batch_at(4, 5, 8)["image"] != stream[0][1]["image"]).any()
 
 
-def test_flips_and_shifts_are_pieces_of_a_padded_image(digits):
+def test_flips_and_shifts_are_crops_of_a_padded_image(digits):
     """Each is one of the 162 crops of its own padded image, mirrored or not. All 81 offsets and both sides occur."""
     images = CHANCE.integers(1, 256, size=(2000, 10, 7, 3), dtype=np.uint8)
     found = flipped_and_shifted(images, np.random.default_rng(0))
@@ -110,7 +110,7 @@ def test_flips_and_shifts_are_pieces_of_a_padded_image(digits):
     np.testing.assert_array_equal(*evaluated)
 
 
-def test_fewer_examples_are_among_more(digits):
+def test_smaller_training_sets_are_subsets_of_larger_ones(digits):
     labels = {n: data(train_examples=n).prepare() for n in (5, 23)}
     seen = {n: {image.tobytes() for image in found.images("train", np.arange(n))} for n, found in labels.items()}
     assert len(seen[5]) == 5 and seen[5] < seen[23] < {one["image"].tobytes() for one in stored("train")}
@@ -168,7 +168,7 @@ def test_a_large_set_is_decoded_batch_by_batch(photographs, monkeypatch, held):
     np.testing.assert_array_equal(again["image"], first["image"])
 
 
-def test_a_set_without_validation_lends_it_a_tenth(data_home):
+def test_a_set_without_validation_uses_a_tenth_of_training(data_home):
     features = {"image": tfds.features.Image(shape=(28, 28, 1)), "label": tfds.features.ClassLabel(num_classes=10)}
     splits = {"train": labelled(50, (28, 28, 1)), "test": labelled(3, (28, 28, 1))}
     prepared(data_home, "mnist", features, splits, version="3.0.1")

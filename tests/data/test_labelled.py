@@ -106,7 +106,7 @@ def test_evaluation_sees_each_text_once_with_its_label(hand_made):
     assert [classes[c] for c in data.labels("train")] == names
 
 
-def test_frequencies_and_words_are_the_training_examples_alone(hand_made):
+def test_frequencies_and_words_come_from_the_training_examples_only(hand_made):
     data = labelled(train_examples=11).prepare()
     assert data.sizes()["train"] == 11 and data.document_frequency[2] == 11
     assert set(" ".join(data.text("train")[0]).split()) >= {
@@ -144,7 +144,7 @@ def test_class_bearing_words_are_as_frequent_as_the_name_says(name):
     assert drawn[True] / sum(drawn.values()) == pytest.approx(0.75, abs=0.02)
 
 
-def test_of_unlike_pairs_single_words_say_nothing_and_pairs_everything():
+def test_dissimilar_pairs_are_classified_by_pairs_of_words_only():
     texts = list(islice(labelled_generated.paired_texts(), 6000))
     counts = {label: Counter(word for text, c in texts if c == label for word in text.split()) for label in (0, 1)}
     size = Counter(label for _, label in texts)

@@ -34,7 +34,7 @@ def test_line_ends_and_byte_order_marks(data, lines):
     assert decode_lines(data, "x") == lines
 
 
-def test_compressed_text_is_its_content(tmp_path):
+def test_compressed_text_is_decompressed(tmp_path):
     text = "eins\r\nzwei\u2028drei\n".encode()
     for name, data in (("plain", text), ("packed.gz", gzip.compress(text)), ("packed.txt", gzip.compress(text))):
         (tmp_path / name).write_bytes(data)

@@ -86,7 +86,7 @@ def test_an_argument_is_an_expression_one_time_in_four():
     assert max(operators.values()) < 1.3 * min(operators.values())
 
 
-def test_breaking_off_keeps_what_would_be_kept():
+def test_stopping_early_rejects_the_same_expressions():
     whole = [listops.expression(random.Random(seed), 5, 6, 10**6) for seed in range(300)]
     cut = [listops.expression(random.Random(seed), 5, 6, 40) for seed in range(300)]
     assert cut == [drawn if len(drawn[0]) <= 40 else None for drawn in whole] and None in cut
@@ -125,7 +125,7 @@ def test_dots_are_connected_by_flood_fill_where_the_class_says_so():
         assert [len(path) for path in puzzle[0]] == [5, 5, 2, 2]
 
 
-def test_images_are_balanced_and_distance_tells_nothing():
+def test_images_are_balanced_and_distance_has_no_information():
     data = small_pathfinder(train_examples=400)
     images, label = data.arrays("train")["source"].reshape(-1, 17, 17), data.labels("train")
     assert label.mean() == 0.5 and set(np.unique(images)) == {1, 2, 3} and np.all((images == DOT).sum((1, 2)) == 2)
@@ -138,7 +138,7 @@ def test_images_are_balanced_and_distance_tells_nothing():
     )  # for 400 images; it was 0.55 before distances were matched
 
 
-def test_a_lattice_and_its_length_have_to_agree():
+def test_the_lattice_must_match_the_length():
     with pytest.raises(ConfigError, match="a lattice of 5 makes 289 pixels, not 288"):
         small_pathfinder(max_length=288)
     with pytest.raises(ConfigError, match="no room"):
@@ -222,7 +222,7 @@ def test_labelled_texts_go_byte_by_byte(stories):
     assert again.fingerprint == data.fingerprint
 
 
-def test_a_pair_is_of_one_class_where_its_label_says_so(stories):
+def test_the_label_of_a_pair_tells_if_its_classes_are_equal(stories):
     data = Matching(name="news/bbc", max_length=10, train_examples=50, held_out=20)
     batch, texts = data.arrays("train"), stories("train")
     by_bytes = {tuple(byte_ids(one["text"])[:10]): one["label"] for one in texts}
@@ -283,13 +283,13 @@ def test_evaluation_sees_every_example_once_with_its_label(kind, stories):
         next(data.evaluation_batches("tset", 4))
 
 
-def test_what_was_made_is_read_again(monkeypatch):
+def test_made_images_are_reused(monkeypatch):
     first = small_listops().arrays("train")
     monkeypatch.setattr(ListOps, "_drawn", lambda self, split: pytest.fail("made again"))
     assert np.array_equal(small_listops().arrays("train")["source"], first["source"])
 
 
-def test_medians_are_cut_to_whole_numbers():
+def test_medians_are_rounded_down():
     median = listops.OPERATORS["[MED"]
     assert all(median(v) == int(statistics.median(v)) for v in ([1, 2], [9, 8], [3], [4, 0, 7]))
 

@@ -78,7 +78,7 @@ def library(tmp_path_factory):
     return folder
 
 
-def test_what_is_left_out_is_counted(library):
+def test_left_out_functions_are_counted(library):
     found, left = read(library)
     assert {split: [one.name for one in of] for split, of in found.items()} == {
         "train": ["set use browser cache", "size", "outer", "inner http server 2"],
@@ -110,7 +110,7 @@ def data(library, tmp_path, monkeypatch):
     ).prepare()
 
 
-def test_ids_outside_the_vocabulary_say_which_words_are_equal(data):
+def test_ids_outside_the_vocabulary_identify_equal_words(data):
     made = data()
     assert made.sizes() == {"train": 4, "validation": 1, "test": 2} and made.tokenizer.size == 13
     ((ids, batch),) = made.evaluation_batches("test", 2)

@@ -75,7 +75,7 @@ def test_lengths_are_those_of_t5(density, mean):
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_an_example_has_the_lengths_that_were_said_and_is_a_function_of_the_generator(name):
+def test_examples_have_the_announced_lengths_and_depend_on_the_generator(name):
     objective = OBJECTIVES[name]
     for max_length in (61, 64, 131):
         lengths = objective.lengths(max_length)
@@ -116,7 +116,7 @@ def test_source_and_target_together_are_the_text(density, mean):
 @pytest.mark.parametrize(
     ("length", "noise", "spans"), [(568, 85, 28), (141, 21, 7), (70, 10, 3), (10, 2, 1), (2, 1, 1)]
 )
-def test_how_much_is_cut_out(length, noise, spans):
+def test_the_share_of_removed_tokens(length, noise, spans):
     objective = OBJECTIVES["span_corruption"]
     assert objective.counts(length) == (noise, spans)
     mask = objective.noise_mask(length, np.random.default_rng(3))
@@ -124,7 +124,7 @@ def test_how_much_is_cut_out(length, noise, spans):
     assert mask.sum() == noise and runs == [False, True] * spans
 
 
-def test_every_way_to_cut_is_equally_likely():
+def test_all_ways_to_cut_are_equally_likely():
     """T5 shuffles the starts of segments: all 15 compositions of 7 into 3 parts are equally likely."""
     generator = np.random.default_rng(11)
     counts = Counter(tuple(segments(7, 3, generator).tolist()) for _ in range(6000))
@@ -190,7 +190,7 @@ def test_bert_hides_tokens_one_by_one_and_writes_all():
     assert others.min() >= 4 and len(np.unique(others)) > 0.9 * (V - 5)
 
 
-def test_masked_tokens_are_asked_for_at_their_places():
+def test_masked_tokens_are_predicted_at_their_positions():
     """15 % are chosen: 80 % of them masked, 10 % random, 10 % unchanged. Binomial counts are within five deviations."""
     objective, tokens, n = MaskedTokens(vocabulary_size=V), raw_tokens(511), 400 * 511
     examples = [objective(tokens, np.random.default_rng(seed)) for seed in range(400)]

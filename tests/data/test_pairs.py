@@ -143,7 +143,7 @@ def test_the_vocabulary_is_trained_on_the_training_split_only(made_up, monkeypat
     ]
 
 
-def test_the_first_training_examples_are_nested_and_choose_the_vocabulary(made_up, pair_data):
+def test_smaller_training_sets_are_nested_and_determine_the_vocabulary(made_up, pair_data):
     few, more = pair_data(train_examples=29).prepare(), pair_data(train_examples=61).prepare()
     pairs = [set(zip(*data.text("train"), strict=True)) for data in (few, more)]
     assert [len(side) for side in pairs] == [29, 61] and pairs[0] < pairs[1]

@@ -76,7 +76,7 @@ def test_grey_of_thirty_two_bits_by_its_range(largest, dtype):
 
 
 @pytest.mark.parametrize("value", [1e6, -3.0, float("nan"), float("inf")])
-def test_a_range_that_nobody_can_tell_is_one_line(value):
+def test_an_ambiguous_range_is_one_line(value):
     values = np.full((3, 4), value, np.float32)
     with pytest.raises(ConfigError, match=r"^x: grey values from .* to .*; expected 0 to 65535 \(16 bits\)"):
         decoded(saved(Image.fromarray(values), "TIFF"), 1, "x")
@@ -100,12 +100,12 @@ def test_a_photograph_is_upright(orientation, mode):
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
-def test_exif_that_cannot_be_read_says_nothing():
+def test_unreadable_exif_is_ignored():
     data = saved(Image.new("RGB", (7, 5), (GREY,) * 3), "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\xff")
     assert decoded(data).shape == (5, 7, 3)
 
 
-def test_transparent_places_are_white():
+def test_transparent_pixels_are_white():
     for mode, clear in (("L", 0), ("RGB", (0, 0, 0)), ("P", 0), ("I;16", 0)):
         picture = Image.new("L", (3, 4), 0) if mode == "P" else Image.new(mode, (3, 4), clear)
         picture = picture.convert("P") if mode == "P" else picture

@@ -18,7 +18,7 @@ def digits(data_home, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
-def test_the_label_is_the_one_digit_in_colours_and_stands_in_its_cell(split):
+def test_the_label_is_the_coloured_digit_and_its_cell(split):
     data = PlacedDigits(**SIZES, clutter=0.9)
     assert data.sizes()[split] == SIZES[f"{split}_examples"]
     labels = set()

@@ -109,7 +109,7 @@ def test_an_unknown_config_of_a_tfds_builder(data_home):
         sources.builder("wmt16_translate/de-em")
 
 
-def test_a_set_that_is_not_there_says_how_to_provide_it(data_home, monkeypatch):
+def test_a_missing_set_tells_how_to_provide_it(data_home, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", str(data_home / "none"))
     with pytest.raises(RunError) as caught:
         sources.open_split("wmt14_translate/fr-en", "train")

@@ -40,6 +40,6 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
         storage.folder("downloads")
 
 
-def test_content_hash_sees_line_borders():
+def test_the_content_hash_depends_on_line_borders():
     hashes = {storage.content_hash(1, *lines) for lines in ([["ab", "c"]], [["a", "bc"]], [["abc"]], [["ab"], ["c"]])}
     assert len(hashes) == 4 and storage.content_hash(1, ["ab"]) != storage.content_hash(2, ["ab"])

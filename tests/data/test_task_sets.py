@@ -47,7 +47,7 @@ def test_programs_do_what_their_descriptions_say():
     assert len(checked) > 5 and len(set(found.values())) == len(found)
 
 
-def test_an_operation_is_done_to_all_that_went_before():
+def test_operations_apply_to_the_whole_preceding_expression():
     codes = [code for _, code in itertools.islice(described_programs.programs(), 3000)]
     inner = [match[1] for code in codes if (match := re.search(r"\[ (.*?) for x", code))]
     for expression in inner:
@@ -57,7 +57,7 @@ def test_an_operation_is_done_to_all_that_went_before():
     assert not any(re.fullmatch(r"x \+ \d \* \d", one) for one in inner)
 
 
-def test_a_run_length_code_is_its_target_written_short():
+def test_run_length_codes_expand_to_their_targets():
     found = list(itertools.islice(run_lengths.pairs(), 4000))
     cells = collections.Counter()
     for source, target in found:
@@ -69,7 +69,7 @@ def test_a_run_length_code_is_its_target_written_short():
     assert all(len(side) == 4000 for side in (found, set(found)))
 
 
-def test_an_article_has_its_nouns_gender_and_stands_where_the_places_say():
+def test_articles_agree_with_their_nouns_and_have_positions():
     gender = {stem: gender for _, stem, gender in NOUNS}
     feminine = {"la", "une", "ma", "cette"}
     between = collections.Counter()

@@ -168,7 +168,7 @@ def test_evaluation_sees_every_chunk_once_and_always_the_same(data):
     assert [len(one) for one in some] == [3, 5, len(chunks)] and some[0] < some[1] < some[2]
 
 
-def test_text_is_what_evaluation_reads_and_wants(data):
+def test_text_has_the_inputs_and_targets_of_evaluation(data):
     sources_, targets = data.text("validation")
     assert len(sources_) == len(targets) == data.sizes()["validation"]
     for source, target in zip(sources_, targets, strict=True):
@@ -193,7 +193,7 @@ def test_target_tokens_and_the_unigram_model_know_sentinels(data):
 
 
 @pytest.mark.parametrize("tokenizer", [SentencePiece, Words])
-def test_the_vocabulary_leaves_room_and_is_of_the_training_split(text, monkeypatch, tokenizer):
+def test_the_vocabulary_leaves_room_for_sentinels_and_uses_the_training_split(text, monkeypatch, tokenizer):
     lines, fit = [], tokenizer.fit
     monkeypatch.setattr(tokenizer, "fit", lambda self, text, report: (lines.extend(text), fit(self, text, report))[1])
     data = text_data(tokenizer=tokenizer).prepare()
@@ -264,7 +264,7 @@ def test_a_mistake_is_one_line_before_any_data(name):
         text_data(**settings)
 
 
-def test_mistakes_that_only_data_show_are_one_line(text):
+def test_mistakes_found_in_the_data_are_one_line(text):
     with pytest.raises(ConfigError, match=r"^data.name: wmt14_translate/fr-en has no feature text; it has en, fr$"):
         text_data("wmt14_translate/fr-en").prepare()
     data = text_data(max_length=4001, objective=LanguageModel).prepare()

@@ -54,7 +54,7 @@ def test_a_source_begins_with_its_task_and_a_class_is_a_word(made_up):
     assert labels == [one["label"] for one in examples("test")] and set(labels) == {"negative", "positive"}
 
 
-def test_several_features_stand_after_their_names(made_up):
+def test_several_features_follow_their_names(made_up):
     asked, _ = text_to_text(prefix="trivia ", source=("topic", "question")).text("validation")
     assert asked[11] == f"trivia topic: old films question: {examples('validation')[11]['question']}"
 
@@ -71,7 +71,7 @@ def test_a_generated_text_is_compared_with_the_target_of_its_id(made_up):
     assert [seen[index] for index in range(len(references))] == references
 
 
-def test_what_is_too_long_is_cut_not_left_out(made_up):
+def test_long_texts_are_cut_not_left_out(made_up):
     """Both sides keep their beginning and EOS. A target array is as wide as the longest target may be."""
     data = text_to_text(target_length=SHORT, target="summary").prepare()
     assert data.sizes()["train"] == 37 and data.dropped == 0
@@ -103,7 +103,7 @@ def test_a_batch_is_a_function_of_seed_and_step(made_up, packed):
     assert any(not np.array_equal(data.batch_at(8, step, 4)["source"], steps[step]["source"]) for step in range(3))
 
 
-def test_fewer_labels_are_among_more(made_up):
+def test_smaller_training_sets_are_subsets(made_up):
     few, more = (set(text_to_text(train_examples=count).prepare().text("train")[0]) for count in (5, 11))
     assert len(few) == 5 and len(more) == 11 and few < more
     assert len(text_to_text(train_examples=5).prepare().text("test")[0]) == 37

@@ -38,7 +38,7 @@ def test_the_words_of_a_tree():
 @pytest.mark.parametrize(
     "text", ["", "word", "(S (NP (NN a))", "(S (NN a)) (S (NN b))", "(S)", "(S a b)", "(S (NN a) b)"]
 )
-def test_what_is_no_tree_is_refused(text):
+def test_text_that_is_not_a_tree_is_refused(text):
     with pytest.raises(ValueError):
         read(text)
 
@@ -47,7 +47,7 @@ def some_trees(count=600):
     return list(itertools.islice(grammar.trees(), count))
 
 
-def test_the_grammar_gives_the_same_different_sentences_every_time():
+def test_the_grammars_sentences_are_distinct_and_reproducible():
     trees = some_trees()
     assert trees == some_trees()
     words = [sentence(tree) for tree in trees]
@@ -56,7 +56,7 @@ def test_the_grammar_gives_the_same_different_sentences_every_time():
     assert len({linearised(tree) for tree in trees}) > 300
 
 
-def test_every_rule_is_reachable_and_every_weight_counts():
+def test_every_rule_is_reachable_and_has_its_weight():
     """All symbols are defined and used. Drawn rules have the proportions of their weights (5 standard deviations)."""
     used = {part for rules in grammar.RULES.values() for _, right in rules for part in right.split()} | {"S"}
     assert used == grammar.RULES.keys() | grammar.WORDS.keys() and not grammar.RULES.keys() & grammar.WORDS.keys()

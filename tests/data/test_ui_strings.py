@@ -32,7 +32,7 @@ def test_which_pairs_are_kept(case):
     assert ui_strings.keep(first, second) is kept and ui_strings.keep(second, first) is kept
 
 
-def test_a_text_stands_once_up_to_case_digits_and_placeholders():
+def test_texts_are_unique_up_to_case_digits_and_placeholders():
     pairs = [
         ("a", ("x",), "Bouton 1 de {n}", "Button 1 of {n}"),
         ("b", ("x",), "Touche 12 de {m}", "button 12 of {m}"),  # the English text exists already
@@ -43,7 +43,7 @@ def test_a_text_stands_once_up_to_case_digits_and_placeholders():
     assert list(ui_strings.distinct(pairs)) == [pairs[0], pairs[3], pairs[4]]
 
 
-def test_leaves_keep_their_keys_and_lose_their_line_breaks():
+def test_strings_keep_their_keys_and_lose_line_breaks():
     tree = {"title": "One", "steps": {"user": {"a": " two\n\n words ", "b": {}}, "n": 3}}
     assert list(ui_strings.leaves(tree)) == [(("title",), "One"), (("steps", "user", "a"), "two words")]
 

@@ -32,7 +32,7 @@ def test_round_trip_and_special_tokens(words):
     assert words.encode([""]) == [[2]] and words.decode([[], [2, 4], [1, 4, 0, 5, 2, 6]]) == ["", "", "a t"]
 
 
-def test_a_token_that_is_not_there_is_unknown_and_takes_its_place(words):
+def test_missing_tokens_become_the_unknown_token(words):
     (ids,) = words.encode(["c ж t"])
     assert ids == [11, 3, 5, 2] and words.decode([ids]) == ["c <unk> t"]
 
@@ -52,7 +52,7 @@ def test_ids_beyond_the_words_are_left_out(words):
     assert words.decode([[30, 4, 13]]) == ["a"] and words.pieces([4, 13, 2, 3]) == ["▁a", "[13]", "</s>", "<unk>"]
 
 
-def test_it_reads_in_pictures_as_whole_words(words):
+def test_labels_in_pictures_are_whole_words(words):
     assert labels(words, words.encode(["' a ж"])[0]) == ["'", "a", "<unk>", "</s>"]
 
 

@@ -28,7 +28,7 @@ def assert_is(decoded, row, rank, expected):
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.7])
-def test_as_wide_as_the_tree_is_exhaustive_search(alpha):
+def test_a_beam_as_wide_as_the_tree_is_exhaustive(alpha):
     model, limit = TableModel(6, seed=1), 5
     sources = [source for source in SOURCES if len(source) <= 4]
     decoded = decode(model, sources, max_length=limit, beam_size=121, alpha=alpha, exact="all", extra_length=4)

@@ -46,7 +46,7 @@ def test_repeat_and_reorder_are_numpy_indexing():
     assert moved["index"] == 4
 
 
-def test_what_a_step_leaves_alone_is_not_gathered():
+def test_unchanged_cache_entries_are_not_gathered():
     class Wide(TableModel):
         def start(self, memory, length=None):
             return {**super().start(memory, length), "keys": jnp.zeros((memory["hash"].shape[0], 577))}

@@ -85,7 +85,7 @@ def test_greedy_is_the_argmax_of_full_forward_passes(model, next_log_p):
     "search", [Greedy(extra_length=EXTRA), BeamSearch(beam_size=3, extra_length=EXTRA), Sampling(seed=5)],
     ids=["greedy", "beam", "sampling"],
 )  # fmt: skip
-def test_every_search_keeps_the_prompt_and_its_rows_know_nothing_of_each_other(model, search):
+def test_every_search_keeps_the_prompt_and_treats_rows_independently(model, search):
     run = searching(model, search)
     together = run(PROMPTS)
     for row, prompt in enumerate(PROMPTS[:-1]):

@@ -34,7 +34,7 @@ def test_is_the_python_loop(eos):
     assert len(set(np.asarray(decoded.lengths).ravel().tolist())) > 1
 
 
-def test_limits_force_eos_at_its_true_price():
+def test_limits_force_eos_with_its_true_log_probability():
     model = TableModel(11, seed=2, eos=-30.0)
     decoded = decode(model, SOURCES, extra_length=3, max_length=8)
     assert decoded.lengths[:, 0].tolist() == [7, 5, 8, 8, 5]

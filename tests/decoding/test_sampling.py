@@ -53,7 +53,7 @@ def test_truncation_is_the_loop():
         np.testing.assert_allclose(ours, theirs, atol=2e-6, err_msg=f"{temperature} {top_k} {top_p}")
 
 
-def test_what_may_not_be_taken_is_not_drawn():
+def test_forbidden_tokens_are_not_drawn():
     logits = truncated(jnp.array([[-jnp.inf, 0.0, -1.0, -jnp.inf]]), 0.3, 3, 0.99)
     assert np.isneginf(np.asarray(logits)[0, [0, 3]]).all() and np.isfinite(np.asarray(logits)[0, 1])
 

@@ -134,7 +134,7 @@ def test_files_changes_and_counts_are_what_the_page_says(page, copy):
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_what_trains_is_what_the_page_says(page, copy):
+def test_training_output_is_what_the_page_says(page, copy):
     assert len(walk(page, copy, trains)) == 3
 
 
@@ -163,7 +163,7 @@ def test_the_oracle_finds_a_wrong_layer(page, copy):
     assert status == 1 and found == set(map(str, range(len(MISTAKES)))), printed
 
 
-def test_what_it_adds_is_formatted_and_what_it_names_is_there(page, copy, root):
+def test_added_files_are_formatted_and_named_files_exist(page, copy, root):
     walk(page, copy, lambda command: False)
     added = re.findall(r"^\*\*`([^`.][^`]+)`\*\*\n\n```python", page, re.MULTILINE)
     formatted(added, copy)
@@ -203,7 +203,7 @@ error: no
 """
 
 
-def test_a_page_is_walked_and_one_that_is_stale_is_found(tmp_path):
+def test_pages_are_carried_out_and_stale_pages_are_found(tmp_path):
     commands = walk(TOY, tmp_path / "right")
     assert len(commands) == 2 and (tmp_path / "right/a/one.txt").read_text() == "first\nbetween\nsecond\n"
     stale = {
@@ -234,7 +234,7 @@ def test_a_page_does_what_it_says(name, copy, root, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_what_a_page_adds_is_formatted_and_what_it_names_is_there(name, copy, root):
+def test_files_added_by_a_page_are_formatted_and_named_files_exist(name, copy, root):
     page = (root / f"docs/{name}.md").read_text(encoding="utf-8")
     walk(page, copy, lambda command: False)
     files = re.findall(FILE, page, re.MULTILINE)

@@ -63,7 +63,7 @@ def test_every_verdict_in_prose_is_the_recorded_one(root, judgements):
     assert count > 100
 
 
-def test_the_findings_table_shows_what_stands(root, judgements):
+def test_the_findings_table_shows_judged_claims(root, judgements):
     text = (root / "README.md").read_text(encoding="utf-8")
     table = text[text.index("| verdicts |\n") :].split("\n\n")[0].splitlines()[2:]
     assert table
@@ -88,7 +88,7 @@ def test_every_claim_has_a_command_and_a_verdict(root, claims):
     assert all(line.split(" | ")[-1].removesuffix(" |") in (*STATUSES, NOT_RECORDED, NOT_BUILT) for line in lines)
 
 
-def test_claims_stand_once_and_every_study_reads_those_that_name_it(root):
+def test_claims_are_unique_and_studies_read_those_that_name_them(root):
     with open(root / "experiments/claims.csv", encoding="utf-8", newline="") as file:
         claims = list(csv.DictReader(file))
     assert len({claim["id"] for claim in claims}) == len(claims)
