@@ -40,7 +40,7 @@ MECHANISMS = (
             settings={"mode": mode},
             sizes={**_SIZES, "Ky": 3, "Kx": 2, "F": 13},
             permutable=("C", "F"),
-            oracle="convolution_as_attention::a_convolution_is_one_head_a_tap",
+            oracle="convolution_as_attention::a_convolution_is_one_head_per_tap",
         )
         for mode in ("gather", "weights")
     ),

@@ -35,7 +35,7 @@ def by_torch(torch, weights, x, norm):
     return (y @ tensors["output"]).numpy()
 
 
-def test_in_training_it_is_pytorchs(drawn, torch):
+def test_training_equals_pytorch(drawn, torch):
     functional = torch.nn.functional
     norms = {
         "layer_norm": lambda _, y, gain, bias: functional.layer_norm(y, (D,), gain, bias, eps=EPSILON),
@@ -47,7 +47,7 @@ def test_in_training_it_is_pytorchs(drawn, torch):
         np.testing.assert_allclose(apply(*drawn, name)[0], by_torch(torch, *drawn, norm), rtol=1e-4, atol=1e-4)
 
 
-def test_in_use_batch_norm_reads_what_was_kept_and_no_neighbour(drawn, torch):
+def test_evaluation_uses_running_statistics_and_no_other_sample(drawn, torch):
     weights, x = drawn
     kept = (0.5 + jnp.arange(LAYERS * D, dtype=jnp.float32).reshape(LAYERS, D) / 10, jnp.full((LAYERS, D), 3.0))
     norm = lambda layer, y, gain, bias: torch.nn.functional.batch_norm(
@@ -66,7 +66,7 @@ def test_the_statistics_are_the_batchs_before_the_norm(drawn):
     np.testing.assert_allclose(variances[0], first.var(axis=0), rtol=1e-4)
 
 
-def test_training_lowers_the_error_and_a_rate_of_nothing_does_not():
+def test_training_lowers_the_error_unless_the_rate_is_zero():
     errors = train_errors(jax.random.key(0), norm="layer_norm", width=8, batch_size=16, samples=8192, rates=(0.0, 0.01))
     assert (errors[0] > 0.9).all() and (errors[1] < 0.6).all()
     np.testing.assert_array_equal(errors[:, :, 0], errors[:, :, 1])  # layer norm keeps no statistics
@@ -74,7 +74,7 @@ def test_training_lowers_the_error_and_a_rate_of_nothing_does_not():
 
 
 @pytest.mark.slow
-def test_the_measure_takes_the_best_rate_of_each_batch_size():
+def test_the_best_rate_is_chosen_for_each_batch_size():
     sizes = {"norm": "batch_norm", "width": 8, "batch_sizes": (4, 16), "trained_samples": 1024, "seed": 0}
     found = measure_batch_sizes(rates=(0.0, 0.01), **sizes)
     alone = measure_batch_sizes(rates=(0.01,), **sizes)

@@ -29,7 +29,7 @@ def test_rows_are_those_of_the_words(table):
     assert made.words().startswith(f"use lambda 0.900 kappa {best} alpha ")
 
 
-def test_a_record_keeps_it(table):
+def test_the_table_survives_recording(table):
     again = CopyTable.from_json(json.loads(json.dumps(table[0].to_json())))
     np.testing.assert_allclose(again.alpha, table[0].alpha, atol=5e-5)
     assert (again.body, again.wrote, again.copy_probability) == (table[0].body, table[0].wrote, (0.9, 0.1))
@@ -48,7 +48,7 @@ def test_the_figure_has_both_rows_of_every_sub_token(table):
     assert [bar.get_width() for bar in printed.patches] == [0.012]
 
 
-def test_copied_positions_become_the_ids_that_stand_there():
+def test_copied_positions_become_the_ids_at_these_positions():
     written = np.array([[9, 23 + 2, 2, 0], [23 + 0, 5, 23 + 1, 2]])
     source = np.array([[5, 6, 77], [99, 5, 2]])
     assert spelled(written, source, 23).tolist() == [[9, 77, 2, 0], [99, 5, 5, 2]]

@@ -31,7 +31,7 @@ TEXT = Text(np.arange(200, dtype=np.int32) % 11, np.arange(90, dtype=np.int32) %
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_a_masked_model_sees_what_comes(kind):
+def test_only_a_masked_model_sees_later_positions(kind):
     attention = CheapAttention(kind, width=8, num_heads=2, length=7, cheap=CHEAP, rngs=nnx.Rngs(0))
     x = jnp.asarray(np.random.default_rng(1).standard_normal((1, 7, 8)), jnp.float32)
     heard = jnp.abs(jax.jit(jax.grad(lambda x: attention(x)[0][0, 4].sum()))(x)).sum(axis=-1)[0]
@@ -47,7 +47,7 @@ def test_a_window_as_wide_as_the_row_is_full_attention():
     np.testing.assert_allclose(*jax.jit(lambda x: (full(x)[0], window(x)[0]))(x), atol=1e-5)
 
 
-def test_losses_are_cross_entropies_of_what_is_asked_for():
+def test_losses_are_cross_entropies_of_the_targets():
     model = TextModel("full", **SIZES, rngs=nnx.Rngs(0))
     key, rows = jax.random.key(0), jnp.asarray(ROWS)
     found = jax.jit(
@@ -61,7 +61,7 @@ def test_losses_are_cross_entropies_of_what_is_asked_for():
     assert float(mean) == pytest.approx(wanted.mean(), rel=1e-5)
 
 
-def test_a_masked_model_is_asked_for_what_it_does_not_see():
+def test_a_masked_model_predicts_hidden_tokens():
     model = TextModel("full_masked", **SIZES, rngs=nnx.Rngs(0))
     run = jax.jit(lambda rows: losses(model, "full_masked", rows, jax.random.key(3)))
     found = run(jnp.asarray(ROWS))
@@ -73,7 +73,7 @@ def test_a_masked_model_is_asked_for_what_it_does_not_see():
     assert not np.allclose(np.asarray(found)[hidden], np.asarray(other)[hidden])
 
 
-def test_what_is_tested_is_the_same_text_whatever_the_rows():
+def test_the_test_text_does_not_depend_on_the_row_length():
     run = lambda rows, key: rows[:, 1:].astype(jnp.float32)
     tokens = np.arange(1, 98, dtype=np.int32)
     wanted = float(np.arange(2, 98).mean())

@@ -106,7 +106,7 @@ def test_the_summary_of_one_token_by_hand():
     assert abs(found["with_saliency"] - want) < 1e-12 and abs(found["with_erasure"] - want) < 1e-12
 
 
-def test_columns_of_padding_alone_are_cut():
+def test_columns_with_only_padding_are_removed():
     tokens = np.zeros((2, 40), int)
     tokens[0, :17] = 5
     assert erasure.cut(tokens).shape == (2, 32) and erasure.cut(tokens[:, :20]).shape == (2, 20)

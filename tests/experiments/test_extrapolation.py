@@ -25,7 +25,7 @@ def workdir(root, tmp_path_factory):
     return folder
 
 
-def test_they_are_those_of_the_text_cut_by_hand(workdir):
+def test_losses_equal_those_on_text_cut_by_hand(workdir):
     trained = Trained(workdir)
     length, rows = 48, 3
     got = losses_at(trained, length, tokens=rows * length)

@@ -37,7 +37,7 @@ def batch():
     return {"source": jnp.asarray(source, jnp.int32), "target": jnp.asarray(target, jnp.int32)}
 
 
-def test_the_largest_are_kept_and_of_equals_the_first():
+def test_the_largest_weights_are_kept_and_ties_go_to_the_first():
     weights = jnp.asarray([[0.1, 0.5, 0.2, 0.2], [0.25, 0.25, 0.25, 0.25]])
     assert few.largest(weights, 2).tolist() == [[False, True, True, False], [True, True, False, False]]
     assert few.largest(weights, 9).all()
@@ -72,7 +72,7 @@ def test_attention_to_few_against_numpy():
 
 
 @pytest.mark.parametrize("kind", [pytest.param("transformer", marks=pytest.mark.slow), "recurrent"])
-def test_a_model_that_keeps_all_is_itself_and_one_that_keeps_one_looks_at_one(kind, batch):
+def test_keeping_all_words_changes_nothing_and_keeping_one_gives_weight_one(kind, batch):
     structure, parameters = built(kind)
 
     @jax.jit
@@ -91,7 +91,7 @@ def test_a_model_that_keeps_all_is_itself_and_one_that_keeps_one_looks_at_one(ki
     np.testing.assert_allclose(left[0, :, 0].max(-1), np.asarray(weights)[0, :, 0].max(-1), atol=1e-5)
 
 
-def test_what_cannot_be_hidden_is_refused():
+def test_models_without_hideable_words_are_refused():
     with pytest.raises(TypeError, match="is not StandardAttention"):
         few._as(few.FewAttention, few.FewAlignment.__new__(few.FewAlignment), 1)
     assert StandardAttention in few.FewAttention.__bases__

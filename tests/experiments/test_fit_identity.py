@@ -63,7 +63,7 @@ def test_a_plain_block_can_be_the_identity_and_a_residual_one_is_it_at_zero(acti
     np.testing.assert_array_equal(apply_blocks(zero, x, activation, residual=True), x)
 
 
-def test_the_near_identity_differs_by_what_it_says():
+def test_the_near_identity_has_the_stated_distance():
     matrix = np.random.default_rng(0).standard_normal((D, D)).astype(np.float32)
     x = np.random.default_rng(1).standard_normal((3, D)).astype(np.float32)
     want = x + 0.1 * np.tanh(x.astype(np.float64) @ matrix)
@@ -77,7 +77,7 @@ def test_the_best_rate_is_the_one_that_ends_lowest():
     assert best(found[2:], 0.01) == (None, None)
 
 
-def test_the_updates_that_choose_the_rate_are_not_those_that_are_reported():
+def test_the_rate_is_chosen_on_other_updates_than_the_reported():
     """The first rate has the lower reported loss, the second the lower loss where the rate is chosen."""
     found = np.array([[0.9, 0.1] * (LAST // 2), [0.2, 0.7] * (LAST // 2)])
     before = np.zeros((2, 6))

@@ -52,7 +52,7 @@ def test_a_vanilla_cells_gradient_is_the_product_of_its_jacobians(inputs):
 
 
 @pytest.mark.parametrize("kind", [pytest.param("gru", marks=pytest.mark.slow), "lstm"])
-def test_with_attention_it_is_that_of_finite_differences(kind, inputs):
+def test_with_attention_gradients_equal_finite_differences(kind, inputs):
     """float64 differences of a NumPy readout over the states of the cell."""
     cell, (x, direction) = made(kind, 1.0), inputs
 
@@ -82,7 +82,7 @@ def test_attention_keeps_the_farthest_gradient(inputs):
     assert far[0] < -2.5 and far[1] > -2
 
 
-def test_what_float32_cannot_say_is_left_out():
+def test_norms_below_float32_are_left_out():
     norms = np.array([[1.0, 0.1, 0.01, 0.0], [10.0, 1.0, 0.1, 1e-40]])
     found = summary(norms)
     assert found["log_norms"][3] is None and abs(found["slope"] + 1) < 1e-9 and abs(found["log_ratio"] + 3) < 1e-9

@@ -15,7 +15,7 @@ from attention_research.layers.structure import abstract
 from attention_research.tokens import EOS, UNKNOWN
 
 
-def test_an_unknown_word_becomes_the_source_word_that_was_looked_at_and_never_the_end():
+def test_unknown_words_become_the_source_word_with_most_attention():
     weights = np.array([[0.1, 0.8, 0.1], [0.0, 0.1, 0.9], [0.7, 0.2, 0.1]])
     said = replaced(["<unk>", "<unk>", "voit"], [UNKNOWN, UNKNOWN, 9], ["Bafe", "sees"], weights)
     assert said == ["sees", "sees", "voit"]
@@ -52,7 +52,7 @@ def trained_of(structure, parameters):
 PAIRS = [[4, 5, 6, 7, EOS], [8, 9, EOS]], [[10, EOS], [11, 12, 13, EOS]]
 
 
-def test_weights_are_those_of_each_pair_alone_and_a_shared_context_weighs_every_word_alike(small):
+def test_weights_equal_those_of_each_pair_and_a_shared_context_is_uniform(small):
     structure, parameters = small("projected")
     trained = trained_of(structure, parameters)
     together = weights_of(trained, *PAIRS)
@@ -66,7 +66,7 @@ def test_weights_are_those_of_each_pair_alone_and_a_shared_context_weighs_every_
         np.testing.assert_allclose(weights, 1 / len(source), atol=1e-6)
 
 
-def test_a_zeroed_start_is_the_model_that_is_built_to_start_from_zeros(small):
+def test_a_zeroed_start_equals_a_model_that_starts_from_zeros(small):
     structure, parameters = small("projected")
     other, names = small("zeros")
     source = {"tokens": jnp.asarray([PAIRS[0][0], [8, 9, EOS, 0, 0]])}

@@ -37,7 +37,7 @@ QUICK = ("embedding-is-lookup", "hard-zero-one", "convolution-is-hard-attention"
 
 
 @pytest.mark.parametrize("claim", [pytest.param(c, marks=[] if c in QUICK else [pytest.mark.slow]) for c in LAWS])
-def test_it_holds(claim):
+def test_the_law_holds(claim):
     found = measure_law(claim=claim, draws=1, seed=1)
     assert found["holds"] == 1.0, found
     assert found["zero"] == max(found["zeros"].values()) and (found["other"] is None) == (not found["others"])
@@ -126,7 +126,7 @@ METHODS = {"by place": by_place, "heads mixed": heads_mixed, "unmasked": unmaske
 
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", WRONG)
-def test_it_can_fail(claim, monkeypatch):
+def test_the_law_fails_for_a_wrong_function(claim, monkeypatch):
     where, name, wrong = WRONG[claim]
     where = sys.modules[where.__name__] if isinstance(where, ModuleType) else where  # a study may have loaded it again
     monkeypatch.setattr(where, name, METHODS.get(wrong, wrong) if isinstance(wrong, str) else wrong)

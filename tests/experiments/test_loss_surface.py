@@ -54,7 +54,7 @@ def test_a_surface_is_the_loss_at_every_point(parameters):
     assert (curvatures(found, 0.5) > 0).all()
 
 
-def test_what_bends_down_is_found():
+def test_negative_curvature_is_found():
     """cos has negative curvature where its value is positive."""
     steps = np.linspace(-3, 3, 61)
     values = np.cos(steps)[None] + np.cos(steps)[:, None]

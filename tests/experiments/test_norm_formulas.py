@@ -29,13 +29,13 @@ def by_loops(row, *, sums, roots, epsilon):
 
 
 @pytest.mark.parametrize("name", SLIPS)
-def test_a_formula_is_its_slip_written_out(name, x):
+def test_wrong_formulas_equal_their_loops(name, x):
     sums, roots = SLIPS[name]
     want = [by_loops(row, sums=sums, roots=roots, epsilon=0.1) for row in x]
     np.testing.assert_allclose(formula(name, x, epsilon=0.1), want, rtol=1e-12)
 
 
-def test_the_right_one_is_pytorchs_and_the_packages_and_the_others_are_not(x, torch):
+def test_only_the_right_formula_equals_pytorch_and_the_package(x, torch):
     want = torch.nn.functional.layer_norm(torch.tensor(x), (D,), eps=0.1).numpy()
     np.testing.assert_allclose(formula("right", x, epsilon=0.1), want, rtol=1e-12)
     np.testing.assert_allclose(plain_layer_norm(jnp.asarray(x, jnp.float32), epsilon=0.1), want, atol=1e-5)

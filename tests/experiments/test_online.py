@@ -45,7 +45,7 @@ def read(request):
     return request.param, here, lambda source: [np.asarray(x) for x in run(parameters, jnp.asarray(source))]
 
 
-def test_it_looks_where_the_process_that_sees_everything_stops(read):
+def test_reading_stops_where_the_offline_process_stops(read):
     kind, (offline, weights, stops, reads, _), _ = read
     real = TARGET != 0
     np.testing.assert_allclose(weights[real], offline[real], atol=1e-6)
@@ -61,7 +61,7 @@ def test_it_looks_where_the_process_that_sees_everything_stops(read):
     assert len(set(stops[real])) > 3 and len(set(stops[0])) > 2
 
 
-def test_what_is_not_read_yet_changes_nothing(read):
+def test_unread_words_do_not_change_the_output(read):
     """Changing the words after the position where a target word was written does not change its probability."""
     _, (*_, stops, _, before), run = read
     for place in (1, 2, 3, 4):

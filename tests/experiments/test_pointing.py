@@ -37,7 +37,7 @@ def made():
     return structure, parameters, batch
 
 
-def test_without_a_head_its_part_of_the_sum_is_gone(made):
+def test_removing_a_head_equals_zeroing_its_context(made):
     structure, parameters, batch = made
     name = "encoder.stack.segments.0.self_attention.output.kernel"
     assert parameters[name].shape[1] == 12  # three heads of four
@@ -50,7 +50,7 @@ def test_without_a_head_its_part_of_the_sum_is_gone(made):
 
 
 @pytest.mark.slow
-def test_the_words_it_finds_are_the_most_likely(made):
+def test_predicted_words_have_the_largest_likelihood(made):
     structure, parameters, batch = made
     data = SimpleNamespace(evaluation_batches=lambda *_, **__: [(np.array([0, 1, 2, 3, 4, -1]), batch)])
     trained = SimpleNamespace(trainer=SimpleNamespace(structure=structure), data=data)

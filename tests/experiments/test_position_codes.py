@@ -16,7 +16,7 @@ def test_the_smallest_distance_is_scipys(scheme, monkeypatch):
     np.testing.assert_allclose(codes.smallest_distance(table), pdist(table).min(), rtol=1e-9)
 
 
-def test_a_sinusoids_distance_hangs_on_the_offset_alone():
+def test_the_distance_of_sinusoids_depends_on_the_offset_only():
     assert codes.inconsistency(codes.sinusoidal, (50, T), D, (1, 7)) < 1e-5
     assert codes.inconsistency(codes.index, (50, T), D, (1, 7)) == 0
     assert codes.inconsistency(codes.fraction, (50, T), D, (1, 7)) > 0.4
@@ -50,7 +50,7 @@ def test_bits_are_those_of_the_number():
     assert codes.smallest_distance(codes.binary(T, 3)) == 0  # three bits tell eight steps apart
 
 
-def test_all_is_measured_of_a_scheme():
+def test_every_scheme_is_measured():
     sizes = {"code_width": D, "code_length": T, "lengths": (20, 50), "offsets": (1, 2), "seed": 1}
     found = {scheme: codes.measure_codes(scheme=scheme, **sizes) for scheme in codes.SCHEMES}
     assert found["index"]["largest"] == 49 and found["sinusoidal"]["largest"] <= 1

@@ -43,7 +43,7 @@ def test_the_nearest_matrix_of_equal_rows_is_that_of_least_squares():
 
 
 @pytest.mark.slow
-def test_a_stack_is_attention_with_what_is_asked_for():
+def test_a_stack_has_the_requested_parts():
     """Both parts with residuals in NumPy, with the weights drawn from the keys. Biases are zero at first."""
     key, depth = jax.random.key(3), 3
     x = np.random.default_rng(1).standard_normal((B, T, D)).astype(np.float32)
@@ -65,7 +65,7 @@ def test_a_stack_is_attention_with_what_is_asked_for():
 
 
 @pytest.mark.slow
-def test_attention_alone_forgets_which_vector_was_which():
+def test_attention_without_residuals_collapses_to_rank_one():
     x = jnp.asarray(np.random.default_rng(2).standard_normal((B, T, D)), jnp.float32)
     sizes = {"depth": 5, "num_heads": N, "hidden_width": None}
     alone = stack_distances(jax.random.key(4), x, **sizes, residual=False)

@@ -19,7 +19,7 @@ TRAINED = {"symbols": 4, "steps": 400, "batch_size": 32, "rate": 0.02, "seed": 0
 
 
 @pytest.mark.slow
-def test_a_copier_knows_its_source_and_what_it_wrote_before():
+def test_a_copier_depends_on_its_source_and_its_output():
     copier, tokens = Copier(5, 7, rngs=nnx.Rngs(0)), jnp.array([[1, 2, 3, 4]])
     run = jax.jit(lambda tokens: copier(tokens))
     base = np.asarray(run(tokens))
@@ -28,7 +28,7 @@ def test_a_copier_knows_its_source_and_what_it_wrote_before():
 
 
 @pytest.mark.parametrize("directions", [1, 2])
-def test_a_tagger_sees_ahead_with_two_directions_alone(directions):
+def test_a_tagger_sees_later_words_only_with_two_directions(directions):
     tagger, tokens = Tagger(5, 8, directions, rngs=nnx.Rngs(0)), jnp.array([[1, 2, 3, 4]])
     run = jax.jit(lambda tokens: tagger(tokens))
     change = np.abs(np.asarray(run(tokens.at[0, 2].set(0)) - run(tokens))).max(axis=(0, 2))
@@ -37,7 +37,7 @@ def test_a_tagger_sees_ahead_with_two_directions_alone(directions):
 
 
 @pytest.mark.slow
-def test_a_memory_of_pairs_is_a_set_to_attention_and_a_sequence_to_a_state():
+def test_order_of_pairs_matters_to_a_state_and_not_to_attention():
     keys, values, query = jnp.array([[0, 1, 2]]), jnp.array([[3, 4, 0]]), jnp.array([1])
     order = jnp.array([2, 0, 1])
     for kind, same in (("attention", True), ("rnn", False)):

@@ -34,7 +34,7 @@ def test_agreement_is_of_the_other_tokens_ranks():
     assert agreement(basic(unit)[1], unit) == pytest.approx(1.0)  # for unit vectors, dot products are cosines
 
 
-def test_short_vectors_come_out_alike_and_long_ones_as_they_were():
+def test_short_vectors_are_averaged_and_long_ones_kept():
     short, long = pulled(0.01 * X), pulled(100 * X)
     assert short["after"] > 0.999 and short["own"] == pytest.approx(1 / 7, abs=1e-3)
     assert long["own"] > 0.5 and short["before"] == pytest.approx(long["before"])
@@ -53,7 +53,7 @@ def test_a_label_is_the_code_of_the_other_token_that_is_wanted(wanted):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_token_hears_others_by_attention_alone(kind):
+def test_tokens_interact_by_attention_only(kind):
     reader = Reader(kind, width=5, inner=3, hidden=11, classes=4, pooled=False, rngs=nnx.Rngs(0))
     x, others = jnp.asarray(X[None], jnp.float32), ~jnp.eye(7, dtype=bool)[None]
     heard = jnp.abs(jax.jit(jax.grad(lambda x: reader(x, others)[0, 2].sum()))(x)).sum(axis=-1)[0]
@@ -64,7 +64,7 @@ def test_a_token_hears_others_by_attention_alone(kind):
         np.testing.assert_allclose(weights, basic(seen)[1], atol=1e-5)
 
 
-def test_a_pooled_reader_does_not_hear_padding():
+def test_a_pooled_reader_ignores_padding():
     reader = Reader("learned", width=5, inner=3, hidden=11, classes=4, pooled=True, rngs=nnx.Rngs(0))
     x = jnp.asarray(X[None], jnp.float32)
     real = jnp.arange(7)[None, None] < 4
@@ -79,7 +79,7 @@ def test_patches_are_squares_in_reading_order():
     assert found[0, 8].reshape(4, 4).tolist() == [[28 * (4 + r) + 4 + c for c in range(4)] for r in range(4)]
 
 
-def test_numbers_are_vectors_the_more_alike_the_nearer_they_are():
+def test_vectors_of_near_numbers_are_similar():
     given = _numbers("largest", Sets(16, 4, 10), 32)
     (batch,) = given.test(jax.random.key(0))
     assert batch["x"].shape == (32, 10, given.width) and int(batch["label"].max()) < given.classes

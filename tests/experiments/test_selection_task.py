@@ -30,7 +30,7 @@ def keyed(seed, batch=5):
     return Keyed(draw(SIZES, jax.random.key(0), jax.random.key(seed), batch), jax.random.key(100 + seed))
 
 
-def test_the_asked_item_is_in_the_memory_under_a_shuffle():
+def test_the_requested_item_is_in_the_shuffled_memory():
     batch = draw(SIZES, jax.random.key(0), jax.random.key(1), 200)
     assert batch.memory.shape == (200, 3, 6) and set(np.unique(batch.wanted)) == {0, 1}
     again = draw(SIZES, jax.random.key(0), jax.random.key(1), 200)
@@ -72,7 +72,7 @@ def test_the_loss_is_the_mean_cost(layer, mode):
     assert (np.asarray(log_prob) < 0).all() == (mode != "soft")
 
 
-def test_an_argmax_teaches_keys_nothing_and_soft_attention_does(layer):
+def test_keys_get_a_gradient_from_soft_attention_not_from_argmax(layer):
     structure, parameters = layer
     given = keyed(1)
     of = lambda mode: jax.jit(jax.grad(lambda p: loss(structure.merge(p), mode, given)))(parameters)
@@ -88,7 +88,7 @@ def test_reinforces_mean_is_the_enumerated_gradient():
 
 
 @pytest.mark.slow
-def test_the_measure_says_what_was_learned_and_how_fast():
+def test_the_measure_reports_accuracy_and_speed():
     sizes = {**SIZES._asdict(), "batch_size": 32, "seed": 0}
     found = measure_selection(mode="soft", steps=400, rates=(0.0, 0.02), target=0.5, **sizes)
     assert found["rate"] == 0.02

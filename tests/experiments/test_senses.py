@@ -8,7 +8,7 @@ from attention_research.experiments.lectures.embeddings.choices import fitted, m
 from attention_research.experiments.lectures.embeddings.senses import SENTENCES, plane, similarities
 
 
-def test_every_sentence_has_its_word_once_and_is_there_once():
+def test_sentences_are_unique_and_contain_their_word_once():
     every = [sentence for sides in SENTENCES.values() for side in sides for sentence in side]
     assert len(set(every)) == len(every) == 64
     for word, sides in SENTENCES.items():

@@ -22,7 +22,7 @@ from attention_research.tokens import EOS
 POINTS = np.random.default_rng(3).normal(size=(17, 5)) * np.array([5.0, 3.0, 1.0, 0.5, 0.1]) + 7.0
 
 
-def test_components_are_scikit_learns_up_to_the_sign():
+def test_components_equal_scikit_learn_up_to_sign():
     theirs = PCA(3).fit(POINTS)
     coordinates, shares, components = pca(POINTS, 3)
     np.testing.assert_allclose(shares, theirs.explained_variance_ratio_, rtol=1e-10)

@@ -85,7 +85,7 @@ def test_a_classifier_that_reads_the_first_element_changes_with_the_order():
 
 
 @pytest.mark.slow
-def test_a_bag_of_symbols_learns_to_count_and_has_no_order_to_lose():
+def test_a_bag_of_symbols_learns_to_count_without_order():
     settings = {"steps": 60, "batch_size": 32, "learning_rate": 0.01, "examples": 64, "orders": 3, "sizes": SIZES}
     found = measure_sets(model="mean", task="count", seed=0, sets=(13, 3, 7), **settings)
     assert found["accuracy"] > found["majority"] + 0.1 and found["changed"] == found["sorted_changed"] == 0.0

@@ -23,7 +23,7 @@ def test_a_lead_sentence_ends_before_a_capital_letter():
     assert lead("No stop at all") == "No stop at all"
 
 
-def test_the_nearest_shares_most_words_by_brute_force():
+def test_the_nearest_text_shares_most_words():
     rng = np.random.default_rng(0)
     text = lambda: " ".join(rng.choice(list("abcdef"), rng.integers(1, 7)))
     questions, known = [text() for _ in range(40)], [text() for _ in range(60)]
@@ -37,7 +37,7 @@ def test_the_nearest_shares_most_words_by_brute_force():
         assert scores[found] == pytest.approx(max(scores)) and found == int(np.argmax(np.round(scores, 6)))
 
 
-def test_cells_hold_what_is_right_and_leave_out_what_is_too_long():
+def test_cells_hold_accuracies_and_leave_out_long_examples():
     right, sources, targets = [True, False, True, True], [1, 2, 4, 9], [1, 1, 2, 2]
     shares, counts = length_cells.cells(right, sources, targets, (1, 3, 5))
     assert shares == [[0.5, None], [1.0, None]] and counts == [[2, 0], [1, 0]]
@@ -130,7 +130,7 @@ def test_perplexity_after_the_neighbours_history_by_hand(monkeypatch):
     assert found["shuffled"] == pytest.approx(perplexity([2, 0, 1]), rel=1e-5)
 
 
-def test_gender_is_right_where_the_noun_says_so_and_chance_where_it_does_not(monkeypatch):
+def test_gender_accuracy_of_models_with_known_answers(monkeypatch):
     """A model that always predicts masculine is right on masculine nouns. One that reads the nouns is always right."""
     pairs = [pair for pair, _ in zip(sentences(), range(60), strict=False)]
     data = Data(pairs, 160)

@@ -32,7 +32,7 @@ def test_saturation_is_scipys_entropy_and_jaxs_jacobian():
     np.testing.assert_allclose(found["largest"], weights.max(axis=1).mean())
 
 
-def test_keys_that_are_not_seen_do_not_count():
+def test_hidden_keys_do_not_count():
     rng = np.random.default_rng(1)
     short = [rng.dirichlet(np.ones(n), 1) for n in (3, 5)]
     padded, seen = np.full((3, 6), 0.3), np.zeros((3, 6), bool)
@@ -45,7 +45,7 @@ def test_keys_that_are_not_seen_do_not_count():
         np.testing.assert_allclose(of_maps(short)[name], together[name])
 
 
-def test_a_row_that_is_all_on_one_key_lets_nothing_through():
+def test_a_one_hot_row_has_a_zero_jacobian():
     found = saturation(np.eye(4)[:1])
     assert (found["largest"], found["entropy"], found["jacobian"]) == (1.0, 0.0, 0.0)
 
@@ -94,7 +94,7 @@ def layers(weights, x, activation, normalised):
 @pytest.mark.slow
 @pytest.mark.parametrize("normalised", [False, True])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_amplification_is_the_relative_change_for_a_small_one(activation, normalised):
+def test_amplification_equals_the_relative_change_of_small_inputs(activation, normalised):
     rng = np.random.default_rng(0)
     weights, change = rng.standard_normal((L, D, D)) * 1.5 * D**-0.5, rng.standard_normal((D, D))
     x, step = rng.standard_normal((B, D)), 1e-6

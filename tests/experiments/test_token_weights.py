@@ -31,7 +31,7 @@ def dense(terms, weights):
     return matrix
 
 
-def test_tf_idf_is_scikit_learns_less_the_count(texts):
+def test_tf_idf_equals_scikit_learn_minus_the_count(texts):
     """TfidfTransformer(norm=None, smooth_idf=False) multiplies the count by log(N / df) + 1, ours by log(N / df)."""
     made, _ = texts
     counts = np.stack([np.bincount(ids, minlength=V) for ids in made])
@@ -111,7 +111,7 @@ def test_latent_semantic_analysis_is_the_dense_decomposition(texts):
     assert np.all(table[np.abs(table).argmax(axis=0), range(4)] > 0)
 
 
-def test_skip_gram_puts_words_of_the_same_company_together():
+def test_skip_gram_groups_words_with_common_neighbours():
     """Two topics of five words each. All words of a text are of one topic, so that neighbours share their topic."""
     rng = np.random.default_rng(5)
     made = [np.append(rng.integers(4, 9, 12) + 5 * (number % 2), 2) for number in range(200)]

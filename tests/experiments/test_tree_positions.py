@@ -58,7 +58,7 @@ def test_a_verb_agrees_with_the_noun_that_the_tree_makes_its_subject(sentences):
     assert count > 400
 
 
-def test_a_lost_word_hangs_on_the_main_verb(sentences):
+def test_an_unattached_word_depends_on_the_main_verb(sentences):
     lost = generate(300, 19, seed=3, lost=0.25)
     np.testing.assert_array_equal(lost.tokens, sentences.tokens)
     moved = lost.heads != sentences.heads
@@ -68,7 +68,7 @@ def test_a_lost_word_hangs_on_the_main_verb(sentences):
     assert abs(moved[hanging].mean() - 0.25) < 0.03 and not moved[~hanging].any()
 
 
-def test_accuracy_is_told_by_distance(sentences):
+def test_accuracy_is_reported_by_distance(sentences):
     right = sentences.plural
     assert by_distance(right, sentences)["accuracy"] == 1.0
     near = np.where(sentences.distance < 6, right, 1 - right)
@@ -113,7 +113,7 @@ def test_attention_by_distance_is_shaws_equation_with_the_distances_of_each_head
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in ("linear", "dependency"))) for kind in POSITIONS]
 )
-def test_a_model_knows_word_order_or_the_tree_as_its_kind_says(kind, sentences):
+def test_models_depend_on_word_order_or_the_tree_by_kind(kind, sentences):
     """Models that know the tree depend on the heads.
 
     All models except "none" depend on the order of words (moved with their heads), since distances in the tree have the

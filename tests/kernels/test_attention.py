@@ -272,7 +272,7 @@ def test_causal_attention_has_exactly_no_gradient_from_the_future(implementation
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-def test_order_of_keys_and_padding_do_not_matter_and_queries_move_along(implementation):
+def test_keys_may_be_permuted_and_padded_and_queries_are_equivariant(implementation):
     query, key, value, _ = arrays(value_width=H)
     mask = some((B, 1, T, S))
     random = np.random.default_rng(4)
@@ -302,7 +302,7 @@ def test_grouped_heads_equal_repeated_heads(implementation):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("implementation", ["reference", "blockwise"])
-def test_numbers_and_masks_say_the_same(implementation):
+def test_lengths_windows_and_segments_equal_masks(implementation):
     query, key, value, _ = arrays()
     rows, columns = jnp.arange(T)[:, None], jnp.arange(S)[None, :]
     length = (rows < LENGTHS["query_seq_lengths"][:, None, None]) & (

@@ -82,7 +82,7 @@ def test_random_blocks_are_different_new_and_uniform():
         assert len(pairs) == len(new) * (len(new) - 1) * (len(new) - 2) // 6
 
 
-def test_where_too_few_blocks_are_new_all_are_drawn_and_the_rest_is_none():
+def test_with_too_few_new_blocks_all_are_drawn_and_the_rest_is_empty():
     draw = jax.jit(lambda key: bigbird_random_blocks(key, 7, 4, window_blocks=3, global_blocks=(0,)))
     drawn = np.asarray(draw(jax.random.key(0)))
     for m, row in enumerate(drawn):

@@ -49,7 +49,7 @@ def test_one_block_is_all_of_attention(normal):
     )
 
 
-def test_nothing_crosses_a_border_however_many_layers(normal):
+def test_blocks_stay_separate_in_any_number_of_layers(normal):
     x = normal(1, 11, 1, H)
 
     def network(x):

@@ -34,7 +34,7 @@ def convolution64(x, kernel):
 
 @pytest.mark.parametrize("mode", ["gather", "weights"])
 @pytest.mark.parametrize("rows, columns", FILTERS.values(), ids=FILTERS)
-def test_a_convolution_is_one_head_a_tap(rows, columns, mode):
+def test_a_convolution_is_one_head_per_tap(rows, columns, mode):
     x, kernel = arrays(rows, columns)
     call = jax.jit(partial(convolution_as_attention, mode=mode))
     got = call(jnp.asarray(x, jnp.float32), jnp.asarray(kernel, jnp.float32))

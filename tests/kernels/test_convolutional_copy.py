@@ -170,7 +170,7 @@ def test_the_mixture_over_all_words_sums_to_one():
 
 @pytest.mark.parametrize("released", [False, True], ids=["paper", "released"])
 @pytest.mark.parametrize("probability", [0.0, 1.0], ids=["generate", "copy"])
-def test_certainty_has_a_finite_gradient(probability, released):
+def test_mixtures_with_certainty_have_finite_gradients(probability, released):
     """lambda is exactly 0 or 1, as from a saturated sigmoid. One target is not in the source and one is unknown."""
     copyable = jnp.zeros((1, 3, 2), bool).at[0, 1:, 0].set(True)
     inputs = (jnp.full((1, 3), probability), jnp.full((1, 3, 2), 0.5), jnp.array([[-1.0, -2.0, -jnp.inf]]))

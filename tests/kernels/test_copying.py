@@ -132,7 +132,7 @@ def test_the_coverage_of_a_scan_is_the_sum_of_the_earlier_weights():
     assert not loss[:, 0].any() and (loss[:, 1:] > 0).all() and (loss <= 1).all()
 
 
-def test_a_negative_coverage_weight_keeps_from_attending_twice():
+def test_a_negative_coverage_weight_prevents_repeated_attention():
     """The query is the same at every step.
 
     Without coverage it selects the same key each time, with it each key once.

@@ -22,7 +22,7 @@ def test_sinusoids_interleave_as_the_paper_prints(length, width):
         np.testing.assert_allclose(table[position, column], expected, atol=1e-7)
 
 
-def test_sinusoids_far_out_are_exact():
+def test_sinusoids_at_large_positions_are_exact():
     expected = [np.sin(20010), np.cos(20010), np.sin(200.1), np.cos(200.1)]
     np.testing.assert_allclose(sinusoidal_positions(20011, 4)[20010], expected, atol=1e-7)
 
@@ -151,7 +151,7 @@ def test_likelihood_gradients_are_finite_differences_in_float64(normal):
         check_grads(jax.jit(f), (hidden, kernel, bias), order=2, modes=["rev", "fwd"], atol=1e-6, rtol=1e-6)
 
 
-def test_all_logits_never_exist_at_once(normal):
+def test_the_full_logits_are_never_created(normal):
     hidden, kernel, targets = normal(1009, D), normal(D, V), jnp.zeros((1009,), jnp.int32)
 
     def loss(hidden, kernel):

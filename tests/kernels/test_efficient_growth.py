@@ -49,7 +49,7 @@ def test_memory_and_operations_grow_with_the_length_alone(mechanism):
     assert more_memory < 2.2 * memory and more_operations < 2.2 * operations
 
 
-def test_dense_attention_would_be_found():
+def test_dense_attention_exceeds_the_bounds():
     def program_of(length):
         x = jax.ShapeDtypeStruct((1, length, 1, 2), np.float32)
         function = lambda x: dot_product_attention(x, x, x, implementation="reference")

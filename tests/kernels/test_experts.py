@@ -45,7 +45,7 @@ def test_routing_is_the_papers_token_by_token(capacity):
 
 
 @pytest.mark.slow
-def test_the_balance_is_one_where_experts_are_chosen_alike_and_its_gradient_evens_them():
+def test_the_balance_is_one_for_uniform_routing_and_its_gradient_balances():
     even = jnp.tile(20.0 * jnp.eye(E), (1, 3, 1))
     assert switch_routing(even, capacity=4).balance == pytest.approx(1.0)
     uneven = jnp.zeros((1, S, E)).at[..., 0].set(1.0)
@@ -55,13 +55,13 @@ def test_the_balance_is_one_where_experts_are_chosen_alike_and_its_gradient_even
     assert (slope[..., 0] > 0).all() and (slope[..., 1:] < 0).all()
 
 
-def test_no_capacity_is_an_error():
+def test_zero_capacity_is_an_error():
     with pytest.raises(ValueError, match="capacity: expected at least 1, got 0"):
         switch_routing(jnp.zeros((G, S, E)), capacity=0)
 
 
 @pytest.mark.parametrize("route", [switch_routing, top_2_routing])
-def test_padding_takes_no_place_and_is_not_counted(route):
+def test_padding_does_not_take_places_and_does_not_count(route):
     """Rows with padding in front, between and behind route their real tokens like those tokens alone."""
     logits = np.random.default_rng(0).standard_normal((1, 6, 3)).astype(np.float32)
     at = np.array([1, 2, 4, 5, 6, 8])

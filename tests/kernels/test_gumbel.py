@@ -64,7 +64,7 @@ def test_without_a_key_it_is_the_softmax_or_its_argmax(normal):
         np.testing.assert_array_equal(context[b, t], values[b, soft[b, t].argmax()])
 
 
-def test_the_temperatures_gradient_is_finite_differences_beside_masked_scores(normal):
+def test_the_temperatures_gradient_equals_finite_differences_with_masked_scores(normal):
     with jax.enable_x64(True):
         scores, key = normal(B, T, S).astype(jnp.float64), jax.random.key(0)
         weight = normal(B, T, S).astype(jnp.float64)

@@ -69,21 +69,21 @@ def test_the_argmax_has_no_gradient_and_a_sample_one_through_its_probability_alo
     np.testing.assert_array_equal(of_values, np.repeat(np.asarray(weights).sum(1)[..., None], DV, -1))
 
 
-def test_a_value_that_is_not_chosen_is_not_read(normal):
+def test_unchosen_values_are_not_read(normal):
     scores, values = normal(B, T, S), normal(B, S, DV)
     weights = attend(None, scores, values)[1]
     spoiled = jnp.where((np.asarray(weights).sum(1) > 0)[..., None], values, jnp.nan)
     np.testing.assert_array_equal(attend(None, scores, spoiled)[0], attend(None, scores, values)[0])
 
 
-def test_equals_and_extremes(normal):
+def test_ties_and_extreme_scores(normal):
     values = normal(1, 3, DV)
     _, weights, log_prob = attend(None, jnp.array([[[2.0, 2.0, 1.0], [1e30, -1e30, 0.0]]]), values)
     np.testing.assert_array_equal(weights[0], [[1, 0, 0], [1, 0, 0]])
     np.testing.assert_allclose(log_prob[0], [-np.log(2 + np.exp(-1)), 0], rtol=1e-6)
 
 
-def test_semi_sampling_is_one_or_the_other(normal):
+def test_semi_sampling_is_soft_or_hard(normal):
     scores, values, key = normal(B, T, S), normal(B, S, DV), jax.random.key(1)
     for got, want in zip(
         semi_attend(key, jnp.bool_(True), scores, values, MASK), attend(key, scores, values, MASK), strict=True

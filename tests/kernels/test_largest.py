@@ -36,19 +36,19 @@ def test_extremes():
     assert largest(jnp.asarray([[1, 3, 2]], jnp.bfloat16), 1).dtype == jnp.bfloat16
 
 
-def test_the_comparison_is_found_where_it_is():
+def test_comparisons_with_the_maximum_are_detected():
     x = jnp.ones((2, 3))
     assert len(compared_maxima(trace(jax.grad(lambda x: jnp.max(x, axis=-1).sum()), x).jaxpr)) == 1
     assert compared_maxima(trace(jax.grad(lambda x: largest(x, -1).sum()), x).jaxpr) == []
 
 
-def test_experts_do_not_compare():
+def test_routing_does_not_compare_with_the_maximum():
     logits = jax.random.normal(jax.random.key(0), (1, 4, 3))
     routed = jax.grad(lambda x: top_2_routing(x, capacity=2).combine.sum())
     assert compared_maxima(trace(routed, logits).jaxpr) == []
 
 
-def test_modules_take_maxima_by_it(root):
+def test_modules_use_largest_for_maxima(root):
     """laws.py checks each kernel of the catalogue. The modules that use them must not compute maxima differently."""
     words = re.compile(r"jnp\.(a?max|a?min|nanmax|nanmin)\(|nnx\.max_pool")
     files = [

@@ -116,7 +116,7 @@ def test_windows_give_the_weights_and_contexts_of_the_whole_sequence(half_width,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("half_width", fast_are(["2"], [0, 2]))
-def test_a_window_is_the_whole_positions_within_reach_of_its_centre(half_width, normal):
+def test_a_window_has_the_integer_positions_around_its_centre(half_width, normal):
     keys, real = normal(B, S, D), np.arange(S) < np.array([[13], [6]])
     window = local_window(keys, CENTERS, half_width=half_width, mask=jnp.asarray(real))
     keys, entries, positions, visible = map(np.asarray, (keys, *window))
@@ -134,7 +134,7 @@ def test_gradients_are_finite_differences_in_float64(normal):
         check_grads(call, (scores, centers), order=1, modes=["rev"], atol=1e-6, rtol=1e-6)
 
 
-def test_widths_that_are_none_are_refused(normal):
+def test_invalid_widths_are_refused(normal):
     scores = normal(B, T, S)
     with pytest.raises(ValueError, match="half_width: expected a number above 0"):
         local_weights(scores, CENTERS, half_width=0, gaussian=True)

@@ -46,7 +46,7 @@ def test_padding_is_seen_by_no_query():
     np.testing.assert_array_equal(mask[:, 0, 0], real)
 
 
-def test_combining_is_and_and_none_allows_all():
+def test_combining_is_a_conjunction_and_none_allows_all():
     padding = padding_mask(jnp.array([[True] * 6 + [False], [True] * 7]))
     both = combine_masks(None, causal_mask(T, S), None, padding)
     assert both.shape == (2, 1, T, S)

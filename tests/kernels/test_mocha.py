@@ -74,6 +74,6 @@ def test_gradients_are_finite_differences_in_float64(normal):
         check_grads(call, inputs, order=1, modes=["rev"], atol=1e-6, rtol=1e-6)
 
 
-def test_a_chunk_of_none_is_refused(normal):
+def test_an_empty_chunk_is_refused(normal):
     with pytest.raises(ValueError, match="chunk_size: expected at least 1, got 0"):
         mocha_weights(alignments(), normal(B, S), chunk_size=0)

@@ -60,14 +60,14 @@ def test_the_process_itself_has_these_probabilities():
     assert np.all(np.abs(counts - alpha[0]) <= 4 * np.sqrt(alpha[0] * (1 - alpha[0]) / runs))
 
 
-def test_parallel_is_recursive_where_it_is_short():
+def test_parallel_equals_recursive_for_short_sequences():
     length = 47
     p, previous = 0.35 * uniform(B, length), jnp.asarray(np.random.default_rng(1).dirichlet(np.ones(length), B))
     one, other = (align(p, previous.astype(jnp.float32), mode=mode) for mode in ("recursive", "parallel"))
     np.testing.assert_allclose(one, other, atol=1e-4)
 
 
-def test_parallel_drifts_where_it_is_long_and_recursive_does_not():
+def test_parallel_is_inaccurate_for_long_sequences_and_recursive_is_not():
     """cumprod(1 - p) falls below 1e-10 before the second half begins, where all the mass is."""
     p, previous = jnp.full((1, 101), 0.4), jnp.zeros((1, 101)).at[:, 60].set(1)
     want = paths64(p, previous)
@@ -150,7 +150,7 @@ def test_the_online_decoder_counts_each_example_by_itself():
     np.testing.assert_array_equal(done, [4, 0])
 
 
-def test_an_energy_that_is_no_scalar_is_refused():
+def test_an_energy_that_is_not_a_scalar_is_refused():
     with pytest.raises(ValueError, match=r"energy_at: expected a scalar, got shape \[1\]"):
         hard_monotonic_decode(lambda j: jnp.ones((1,)), 0, 3)
 

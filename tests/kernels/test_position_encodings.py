@@ -58,12 +58,12 @@ def test_learned_positions_are_an_embedding(normal, torch):
     np.testing.assert_allclose(pull(cotangent)[0], weight.grad, atol=1e-6)
 
 
-def test_a_position_that_was_not_learned_is_no_number(normal):
+def test_a_position_beyond_the_table_gives_nan(normal):
     got = learned_positions(normal(S, D), jnp.array([[S, S - 1, -1]]))
     assert np.isnan(got[0, 0]).all() and np.isfinite(got[0, 1]).all() and np.isnan(got[0, 2]).all()
 
 
-def test_many_bfloat16_gradients_of_one_position_are_summed_in_float32(normal):
+def test_bfloat16_gradients_of_a_position_are_summed_in_float32(normal):
     table = normal(2, D).astype(jnp.bfloat16)
     positions = jnp.zeros((1, 1021), jnp.int32)
     _, pull = jax.vjp(lambda table: learned_positions(table, positions), table)

@@ -142,7 +142,7 @@ def test_the_loops_hold_only_the_products_that_depend_on_one_another():
     assert count(recurrence) == {True: 3, False: 3} and count(jax.lax.scan) == {True: 6}
 
 
-def test_what_the_caller_does_not_differentiate_costs_nothing():
+def test_without_differentiation_nothing_is_added():
     weights, carry, xs = given(lstm)
     forward = jax.make_jaxpr(lambda x: recurrence(lambda c, x: lstm(weights, c, x), carry, {"x": x}))(xs["x"])
     assert products(forward.jaxpr) == {True: 2}

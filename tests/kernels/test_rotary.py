@@ -79,7 +79,7 @@ def test_halves_are_those_of_llama_and_the_rest_passes(normal, torch):
     np.testing.assert_allclose(neighbours, got[..., :width][..., order], atol=1e-6)
 
 
-def test_a_width_that_cannot_turn_is_refused(normal, unchecked):
+def test_an_odd_width_cannot_be_rotated(normal, unchecked):
     for width in (3, 0, 16):
         with pytest.raises(ValueError, match=f"width: expected an even number from 2 to axis H of x, 14, got {width}"):
             rotary(normal(B, T, N, H), jnp.arange(T), width=width)

@@ -100,7 +100,7 @@ def test_a_temperature_of_the_width_is_plain_attention(normal):
 
 
 @pytest.mark.slow
-def test_norms_forget_the_length_of_queries_and_keys(normal):
+def test_normalised_queries_and_keys_ignore_lengths(normal):
     query, key, value = heads(normal)
     for kernel, parameters in (
         (query_key_l2_attention, (jnp.ones(N),)),

@@ -97,7 +97,7 @@ def test_every_parameter_has_a_gradient():
     assert all(float(jnp.abs(g).max()) > 1e-4 for g in jax.tree.leaves(gradients))
 
 
-def test_the_weights_begin_between_0_and_1():
+def test_initial_weights_are_between_0_and_1():
     branches = made(BranchedAttention, num_heads=500)(nnx.Rngs(0)).branches
     for weights in (branches.kappa[...], branches.alpha[...]):
         assert 0 <= float(weights.min()) < 0.02 and 0.98 < float(weights.max()) <= 1
@@ -111,7 +111,7 @@ def test_parameters_of_table_1(kind):
     assert sum(math.prod(x.shape) for x in shapes.values()) == 4 * 768**2 + 2 * 768 * 3072 + 3072 + 768 + 24
 
 
-def test_what_a_feed_forward_gives_beside_is_not_lost_in_silence():
+def test_feed_forwards_with_auxiliary_outputs_are_refused():
     dense = functools.partial(DenseFeedForward, width=D, hidden_width=F)
     experts = functools.partial(MixtureOfExperts, width=D, num_experts=3, expert=dense)
     with pytest.raises(ValueError, match="feed_forward: branches do not pass on its loss, metrics"):

@@ -64,7 +64,7 @@ def test_any_shape(shape):
     assert dropout(jnp.ones(shape), 0.5, jax.random.key(0)).shape == shape
 
 
-def test_no_key_and_no_rate_leave_x_alone():
+def test_without_a_key_or_a_rate_the_input_is_unchanged():
     x = jnp.ones(3)
     assert dropout(x, 0.5, None) is x
     assert dropout(x, 0.0, jax.random.key(0)) is x

@@ -171,7 +171,7 @@ def test_the_counts_are_those_of_the_release(kind):
     assert sum(x.size for x in abstract(lambda rngs: make(width=768, rngs=rngs))[1].values()) == count
 
 
-def test_products_are_products_and_convolutions_convolutions():
+def test_only_products_are_counted_as_matrix_products():
     """A count of matrix products includes 1 x 1 and pointwise convolutions, but not 3 x 1 and depthwise ones."""
     products, convolutions = {}, {}
     for kind in ("encoder", "decoder"):

@@ -117,7 +117,7 @@ def test_a_released_switch_is_equations_1_and_2_of_a_jittered_input():
     close(jax.jit(lambda x: module(x, key=key))(jnp.asarray(x)), wanted, 0.01)
 
 
-def test_the_second_expert_comes_as_often_as_its_gate_says():
+def test_the_second_expert_is_used_with_the_probability_of_its_gate():
     """P = min(1, g2 / threshold): half of the time at g2 = 0.1, always at 0.3."""
 
     route = jax.jit(lambda logits: top_2_routing(logits, capacity=50, key=jax.random.key(1)))
@@ -143,7 +143,7 @@ def test_groups_are_mesh_tensorflows(group_size, replicas):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_groups_share_nothing(kind):
+def test_groups_are_independent(kind):
     """The gradient of one group's outputs reaches its own tokens only."""
     module = layer(kind, group_size=33, capacity_factor=0.7)()
     of_first = lambda x: jnp.sum(jnp.sin(module(x, key=jax.random.key(0))[0].reshape(2, 33, D)[0]))
@@ -167,7 +167,7 @@ def test_every_parameter_has_a_gradient_and_the_balance_reaches_the_router(kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_block_gives_a_key_in_training_alone(kind):
+def test_a_block_passes_a_key_in_training_only(kind):
     """Two keys give different results, without a key nothing is drawn, and a layer without a key argument gets none."""
     threshold = {"threshold": 5.0} if kind == "mixture_of_experts" else {"jitter": 0.9}
     steps = (("feed_forward", "residual"),)
@@ -196,6 +196,6 @@ def test_bfloat16_in_bfloat16_out_and_a_float32_balance(kind):
     assert y.dtype == jnp.bfloat16 and aux["loss"]["balance"].dtype == jnp.float32
 
 
-def test_one_expert_has_no_second():
+def test_a_mixture_needs_two_experts():
     with pytest.raises(ValueError, match="axis E: expected at least 2 experts, got 1"):
         top_2_routing(jnp.zeros((1, 3, 1)), capacity=4)

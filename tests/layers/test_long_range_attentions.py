@@ -176,7 +176,7 @@ def test_padding_changes_nothing_and_every_parameter_is_used(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_encoders_mask_of_keys_is_what_it_takes(kind):
+def test_an_encoders_mask_of_keys_is_accepted(kind):
     structure, parameters, statistics = made(kind)
     module, x = structure.merge(parameters, statistics), jnp.ones((B, T, D))
     for wrong in ({"is_causal": True}, {"mask": jnp.ones((B, 1, T, T), bool)}):
@@ -190,7 +190,7 @@ def test_an_encoders_mask_of_keys_is_what_it_takes(kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "dot_synthesizer"])
-def test_weights_that_nobody_keeps_cost_nothing(kind):
+def test_unused_weights_cost_no_memory(kind):
     """Memory of the output's gradient grows with the length, not with its square."""
 
     def allocated(length):

@@ -151,7 +151,7 @@ def has_place(targets, places):
     return kept
 
 
-def test_a_full_tail_learns_nothing_of_later_positions(torch):
+def test_a_full_tail_ignores_later_positions(torch):
     """As released: values and gradients are those of log p(c) + [has a place] log p(w | c), up to log n_c."""
     structure, parameters = made("adaptive_softmax", **CLUSTERS, tail_share=0.25)
     torches, (hidden, targets) = torch_adaptive(torch, parameters, True), crowded()

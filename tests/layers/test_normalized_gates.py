@@ -52,7 +52,7 @@ def test_gates_and_moments_are_pytorchs_in_training_and_evaluation(torch):
             assert not found["updates"]
 
 
-def test_every_gate_begins_at_a_half_and_can_leave_it():
+def test_gates_start_at_a_half_and_can_change():
     gate = NormalizedSpatialGate(size=SIZE, channels=C, rngs=nnx.Rngs(0))
     y, found = gate(jnp.asarray(images()), training=True)
     np.testing.assert_array_equal(found["pixels"], np.full((B, Y, X), 0.5))

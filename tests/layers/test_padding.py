@@ -16,7 +16,7 @@ SEGMENTS = np.array([[1, 1, 2, 0, 0], [1, 2, 2, 3, 3]])
 
 @pytest.mark.parametrize("mask", [padding_mask(jnp.asarray(REAL)), segment_mask(*2 * [jnp.asarray(SEGMENTS)])],
                          ids=["rows", "packed"])  # fmt: skip
-def test_what_is_real_is_read_off_a_mask(mask):
+def test_real_positions_are_read_from_a_mask(mask):
     np.testing.assert_array_equal(real_tokens(mask)["real"], REAL)
 
 

@@ -56,7 +56,7 @@ def test_all_channels_are_the_whole_rms_norm():
     np.testing.assert_allclose(partial(x), whole(x), rtol=1e-6)
 
 
-def test_no_more_than_all_channels():
+def test_more_channels_than_exist_are_refused():
     with pytest.raises(ValueError, match="fraction"):
         PartialRMSNorm(width=D, fraction=1.1, rngs=nnx.Rngs(0))
 

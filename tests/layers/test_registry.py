@@ -152,7 +152,7 @@ def test_model_is_a_plain_pytree(kind):
 
 
 @pytest.mark.parametrize("kind", list(FAMILIES["encoder_attention"]))
-def test_a_call_leaves_the_module_as_it_was(kind):
+def test_a_call_does_not_change_the_module(kind):
     make, target = maker("encoder_attention", kind), lookup("encoder_attention", kind)
     owned = dict(width=12, num_heads=3, num_buckets=32, max_distance=128, rank=5, max_length=11, sharing="headwise")
 
@@ -169,7 +169,7 @@ def test_a_call_leaves_the_module_as_it_was(kind):
     assert jax.eval_shape(called, jax.random.key(0), jnp.ones((2, 11, 12))).shape == (2, 11, 12)
 
 
-def test_the_check_catches_what_it_is_for():
+def test_the_check_finds_invalid_modules():
     class Tied(nnx.Module):
         def __init__(self, rngs):
             self.a = nnx.Linear(2, 2, rngs=rngs)

@@ -86,7 +86,7 @@ def test_shaws_tables_are_on_what_the_kind_names(kind, k, is_causal):
     np.testing.assert_allclose(aux["attention_weights"], weights, atol=2e-6)
 
 
-def test_with_one_distance_positions_are_gone():
+def test_a_single_distance_removes_positions():
     """Shaw et al. 2018, Table 2, k = 0: the order of the keys does not matter, and the one key vector has no effect."""
     layer, x = made("relative", max_distance=0)
     x = jnp.asarray(x, jnp.float32)
@@ -118,7 +118,7 @@ def test_positions_are_added_to_queries_keys_and_values(is_causal):
 
 
 @pytest.mark.parametrize("kind", ["alibi", "rotary", "relative", "relative_keys", "relative_values"])
-def test_only_distances_count(kind):
+def test_weights_depend_on_distances_only(kind):
     """Queries and keys further down the sequence have the same weights as at its beginning."""
     layer, x = made(kind)
 

@@ -20,7 +20,7 @@ def layer(**settings):
     return SwitchFeedForward(width=D, num_experts=E, expert=expert, rngs=nnx.Rngs(0), **settings)
 
 
-def test_each_token_goes_through_its_expert_while_there_is_a_place():
+def test_each_token_uses_its_expert_while_places_remain():
     """Compared with a loop over tokens in float64. With fewer places than tokens, some tokens are dropped."""
     switch, x = layer(capacity_factor=0.6), np.random.default_rng(0).standard_normal((B, T, D)).astype(np.float32)
     y, aux = jax.jit(lambda x: switch(x))(jnp.asarray(x))
@@ -71,7 +71,7 @@ def test_the_balance_reaches_the_router():
 
 
 @pytest.mark.parametrize("kind", ["switch", "switch_released", "mixture_of_experts"])
-def test_padding_gets_nothing_and_changes_no_real_token(kind):
+def test_padding_is_zero_and_does_not_change_real_tokens(kind):
     expert = Constructor(DenseFeedForward, {"width": 4, "hidden_width": 5})
     layer = lookup("feed_forward", kind)(width=4, num_experts=2, expert=expert, rngs=nnx.Rngs(0))
     x, real = np.random.default_rng(0).standard_normal((1, 8, 4)).astype(np.float32), np.arange(8)[None] < 5

@@ -156,7 +156,7 @@ def test_the_released_factorized_form_has_one_row_of_scores(kind, alike):
 
 
 @pytest.mark.parametrize("kind", ["dense_synthesizer", "random_synthesizer_plus"])
-def test_a_row_that_may_look_at_nothing_is_zero(kind):
+def test_a_row_without_visible_positions_is_zero(kind):
     structure, parameters, table = filled(kind)
     mask = padding_mask(jnp.asarray(REAL).at[1].set(False))
     run = jax.jit(lambda x: structure.merge(parameters)(x, mask=mask, shared=bias_of(table))[0])

@@ -121,7 +121,7 @@ QUICK = ("pre_norm", "another_order")
 @pytest.mark.parametrize(
     "variant", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in VARIANTS]
 )
-def test_the_lines_say_what_the_model_computes(small, variant):
+def test_the_tree_describes_the_computation(small, variant):
     structure, parameters = small(**VARIANTS[variant])
     rng = np.random.default_rng(3)
     batch = {side: jnp.asarray(rng.integers(4, 29, (2, t)), jnp.int32) for side, t in (("source", 7), ("target", 5))}

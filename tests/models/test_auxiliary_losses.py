@@ -163,7 +163,7 @@ QUICK = [pytest.param(case, marks=[SLOW] * (case == "experts")) for case in CASE
 
 
 @pytest.mark.parametrize("case", QUICK)
-def test_they_are_those_of_the_layers_one_by_one(case, model, batch, scanned):
+def test_auxiliary_losses_equal_those_of_single_layers(case, model, batch, scanned):
     layers = {"experts": applied, "pondering": halted}[case]
 
     def one_by_one(parameters, key):
@@ -193,7 +193,7 @@ def test_they_are_those_of_the_layers_one_by_one(case, model, batch, scanned):
 
 @SLOW
 @pytest.mark.parametrize("case", CASES)
-def test_the_optimised_loss_holds_them_and_teaches_by_them(case, model, batch, scanned):
+def test_the_optimised_loss_contains_them_and_their_gradients(case, model, batch, scanned):
     """A weight of 0 removes the losses and nothing else.
 
     The losses affect the gradient of all routers and halting units.
@@ -258,7 +258,7 @@ RUN = (
 
 @SLOW
 @pytest.mark.usefixtures("mock_data")
-def test_a_run_logs_them_by_name_and_their_sum(tmp_path):
+def test_a_run_logs_auxiliary_losses_by_name_and_in_sum(tmp_path):
     """For each replica, in training and validation. Without smoothing the loss is the sum of likelihood and these."""
     train(load("configs/translation/transformer.py:vaswani_base", RUN), tmp_path)
     lines = read_metrics(tmp_path)

@@ -140,7 +140,7 @@ def test_every_parameter_learns_and_every_statistic_is_replaced(kind, batch):
     assert set(sums["updates"]) == structure.running
 
 
-def test_a_picture_reaches_the_words_by_cross_attention_alone(batch):
+def test_a_picture_affects_words_by_cross_attention_only(batch):
     """If the output of every cross-attention is removed, no word depends on the picture."""
     structure, parameters, statistics = model("transformer")
 
@@ -161,7 +161,7 @@ def test_a_picture_reaches_the_words_by_cross_attention_alone(batch):
 
 
 @pytest.mark.slow
-def test_hard_attention_learns_from_what_its_choices_cost(batch):
+def test_hard_attention_uses_the_reinforce_gradient(batch):
     """The gradient of the scores at sampled places is lambda_r (cost - b) d log p(s) - lambda_e dH.
 
     If a coin flip says so, the expected context is used instead. The baseline moves towards the cost.
@@ -202,7 +202,7 @@ def test_hard_attention_learns_from_what_its_choices_cost(batch):
         assert float(moved) == pytest.approx(0.9 * 0.7 + 0.1 * cost.mean(), rel=1e-5)
 
 
-def test_every_place_once_costs_nothing():
+def test_attending_once_to_every_place_has_no_penalty():
     alpha = np.random.default_rng(0).dirichlet(np.ones(5), (2, 3)).astype(np.float32)
     mask = np.array([[True, True, False], [True, True, True]])
     expected = sum((1 - alpha[row][mask[row]].sum(0)) @ (1 - alpha[row][mask[row]].sum(0)) for row in range(2))

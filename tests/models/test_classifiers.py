@@ -99,7 +99,7 @@ def test_idf_over_occurrences_is_tf_idf_over_distinct_terms(batch):
     assert np.allclose(reference("idf", model, ids)[0], weights @ table[terms] / weights.sum())
 
 
-def test_tokens_of_all_texts_weigh_nothing_and_alone_give_the_zero_vector(batch):
+def test_tokens_of_all_texts_have_weight_zero_and_alone_give_zero(batch):
     everywhere = {**batch, "document_frequency": jnp.where(batch["source"] == 0, 0, N)}
     model = built("idf")
     log_p, aux = jax.jit(model.log_probabilities)(everywhere)
@@ -144,7 +144,7 @@ def test_the_recurrent_summary_is_pytorchs_packed_bidirectional_gru(summary, bat
 
 
 @pytest.mark.parametrize("kind", POOLINGS)
-def test_padding_counts_nothing_in_values_weights_and_gradients(kind, batch):
+def test_padding_does_not_change_values_weights_and_gradients(kind, batch):
     model = built(kind)
     structure, parameters, statistics = split(model)
     rows = jnp.asarray(np.arange(4 * C).reshape(4, C), jnp.float32)
@@ -170,7 +170,7 @@ def test_padding_counts_nothing_in_values_weights_and_gradients(kind, batch):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in POOLINGS if kind != "bidirectional_recurrent"])
-def test_without_positions_the_order_of_the_words_says_nothing(kind, batch):
+def test_without_positions_word_order_does_not_matter(kind, batch):
     order = jnp.asarray([3, 0, 6, 2, 5, 1, 4])
     first = {name: x[:1] for name, x in batch.items()}
     shuffled = {name: x[:, order] if x.ndim == 2 else x for name, x in first.items()}
@@ -200,7 +200,7 @@ def test_attention_to_unlike_tokens_needs_queries_and_keys():
     assert first[0, 0] > 0 and first[0, 1] == 0
 
 
-def test_a_frozen_table_is_no_parameter():
+def test_a_frozen_table_is_not_a_parameter():
     settings = {"vocabulary_size": V, "width": D, "scale": 2.0, "dtype": "float32"}
     _, parameters, statistics = split(RandomFrozenEmbedding(**settings, rngs=nnx.Rngs(0)))
     assert list(statistics) == ["table"] and not parameters

@@ -270,7 +270,7 @@ def test_every_parameter_has_a_gradient(kind, built):
 
 
 @pytest.mark.parametrize("kind", with_slow(*POINTERS, only=("copy_attention", *POINTERS)))
-def test_a_beams_prices_are_those_of_the_likelihood(kind, built):
+def test_beam_scores_equal_the_likelihood(kind, built):
     """Names from the body are scored as its ids, again without stepping. A beam of size one is greedy."""
     structure, parameters, *_ = built(kind)
     source = {"tokens": BATCH["source"]}

@@ -116,7 +116,7 @@ def test_two_towers_are_one_encoder(make, torch):
 
 
 @pytest.mark.slow
-def test_towers_drop_out_apart(make):
+def test_towers_have_independent_dropout(make):
     """With one key, the same sequence in both towers gets different dropout masks."""
     structure, parameters, _ = make(("model.kind", "pair_classifier"), ("model.dropout_rate", 0.5))
     seen = []

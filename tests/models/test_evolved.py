@@ -159,7 +159,7 @@ def test_unrolled_and_rematerialised_stacks_equal_the_scan(small, batch):
     np.testing.assert_allclose(run(unroll=True, remat=True), scanned, atol=1e-4)
 
 
-def test_the_tree_says_what_is_added(small):
+def test_the_tree_shows_sums_of_branches(small):
     structure, parameters = small(**EVOLVED)
     first, second = (line.strip() for line in lines(architecture(structure.merge(parameters))) if "wide" in line or
                      "Encoder" in line)  # fmt: skip

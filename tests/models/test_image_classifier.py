@@ -142,7 +142,7 @@ def test_parameters_are_those_that_the_paper_prints(depth, printed):
     assert round(count / 1e6, 1 if printed == 1.7 else 2) == printed
 
 
-def test_moments_do_not_pass_between_training_and_evaluation():
+def test_training_and_evaluation_use_separate_moments():
     """In training a norm uses the batch and not its arrays, in evaluation the running statistics."""
     norm = BatchNorm(5, rngs=nnx.Rngs(0))
     x = jnp.asarray(np.random.default_rng(0).normal(3.0, 2.0, (17, 7, 5)), jnp.float32)
@@ -203,7 +203,7 @@ def test_every_weight_of_a_gate_is_learned(gate):
         assert weights.shape == {"channels": (1, 3, 10), "pixels": (1, 3, 4, 4)}[name]
 
 
-def test_frozen_features_are_statistics_that_stay():
+def test_frozen_features_are_constant_statistics():
     """A frozen network has no parameters and replaces nothing. Its map is that of the same weights."""
     settings = {"dtype": "float32", "channels": 3, "width": 3, "num_layers": 2, "halvings": 1}
     build = lambda frozen: abstract(lambda rngs: lookup("image_features", "cnn")(**settings, frozen=frozen, rngs=rngs))

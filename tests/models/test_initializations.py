@@ -114,7 +114,7 @@ def test_the_release_s_distributions(started, kind, folded):
 
 
 @pytest.mark.slow
-def test_embeddings_biases_and_gains_stay_as_their_kinds_draw_them(started):
+def test_embeddings_biases_and_gains_keep_their_own_initialisation(started):
     built, drawn = started("as_built")[1], started("release")[1]
     assert built.keys() == drawn.keys()
     same = {name for name in built if (built[name] == drawn[name]).all()}
@@ -165,7 +165,7 @@ def model_of(small_constructor, kind):
 
 
 @pytest.mark.parametrize("kind", [pytest.param("release", marks=pytest.mark.slow), "fixup"])
-def test_a_function_of_the_key_alone(started, kind):
+def test_initialisation_depends_on_the_key_only(started, kind):
     """The same key gives the same bits again under jit and for replicas under vmap; another key gives others."""
     init, arrays = started(kind)
     keys = jnp.stack([jax.random.key(1), jax.random.key(0)])

@@ -141,7 +141,7 @@ def test_likelihoods_are_those_of_gpt2(point, batch):
 
 
 @pytest.mark.slow
-def test_the_source_of_a_causal_one_does_not_look_ahead_and_that_of_a_prefix_does(small, batch):
+def test_a_causal_source_does_not_look_ahead_and_a_prefix_does(small, batch):
     """By gradient of the state of a source's first token with respect to the embedding of its last."""
     for kind, sees in (("causal", False), ("prefix", True)):
         structure, parameters = small(kind="language_model", decoder={"kind": kind})
@@ -155,7 +155,7 @@ def test_the_source_of_a_causal_one_does_not_look_ahead_and_that_of_a_prefix_doe
         assert reached.tolist() == [True] + 3 * [sees] + 3 * [False]
 
 
-def test_a_beams_prices_are_those_of_the_full_forward(small, batch):
+def test_beam_scores_equal_the_full_forward_pass(small, batch):
     """Prefixes of one source are reordered during the search, and so are the caches that the source filled."""
     structure, parameters = small(kind="language_model", vocabulary={"kind": "separate"})
     parameters = {name: x if name.endswith("bias") else 3 * x for name, x in parameters.items()}
@@ -172,7 +172,7 @@ def test_a_beams_prices_are_those_of_the_full_forward(small, batch):
     np.testing.assert_allclose(found.log_probabilities, prices, rtol=1e-4)
 
 
-def test_what_cannot_be_is_refused(small, small_config, batch):
+def test_invalid_settings_are_refused(small, small_config, batch):
     with pytest.raises(ConfigError, match="synthesizer"):
         small_config(kind="language_model", self_attention={"kind": "dense_synthesizer"})
     structure, parameters = small(kind="language_model")

@@ -315,7 +315,7 @@ def test_a_funnel_refuses_packed_rows(small, small_config):
     ],
     ids=["funnel", "universal", "encoder_only"],
 )
-def test_settings_that_cannot_be_are_refused(sections, message, small_config):
+def test_invalid_combinations_are_refused(sections, message, small_config):
     with pytest.raises(ConfigError, match=message):
         small_config(**sections)
 

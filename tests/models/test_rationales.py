@@ -75,7 +75,7 @@ def test_the_cell_follows_its_equations():
 
 
 @pytest.mark.parametrize("kind", ["independent", "random_words"])
-def test_words_left_out_are_not_read(read, kind):
+def test_unselected_words_are_not_read(read, kind):
     """Replacing words that are left out does not change a bit of the ratings. Replacing a selected word does."""
     selected = np.array([[0, 1, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 0, 0], [0] * 7], bool)
     other = np.where(selected | (SOURCE == 0), SOURCE, (SOURCE + 3) % 13 + (SOURCE == 10))
@@ -97,7 +97,7 @@ def test_a_review_is_rated_as_its_selected_words_alone(read):
 
 
 @pytest.mark.parametrize("kind", [*LEARNED, "", *slow("random_words", "every_word")], ids=NAMED)
-def test_padding_is_never_selected_and_never_counts(read, kind):
+def test_padding_is_never_selected_or_counted(read, kind):
     for key in (None, jax.random.key(3)):
         found = read(kind, SOURCE, key)
         for name in ("selected", "log_probability", "weights"):
@@ -109,7 +109,7 @@ def test_padding_is_never_selected_and_never_counts(read, kind):
 
 
 @pytest.mark.parametrize("kind", ["independent", *slow("sequential")])
-def test_samples_have_the_probability_that_is_said(models, kind):
+def test_samples_have_the_reported_probability(models, kind):
     """The probabilities of all 16 choices for a review of four words sum to one and match the sampling frequencies."""
     merge, parameters = models[kind]
     source = jnp.asarray(SOURCE[1:2, :4])
@@ -162,7 +162,7 @@ def test_a_generator_is_a_plain_pytree(kind):
     assert jax.tree.structure(first) == jax.tree.structure(second) == jax.tree.structure(stacked)
 
 
-def test_every_word_is_every_word(read):
+def test_every_word_selects_all_words(read):
     assert (np.asarray(read("every_word", SOURCE)["selected"]) == (SOURCE != 0)).all()
 
 

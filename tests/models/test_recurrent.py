@@ -278,7 +278,7 @@ def test_steps_are_the_whole_forward(case):
     np.testing.assert_allclose(np.swapaxes(looked, 0, 1)[real], np.asarray(weights)[real], atol=1e-5)
 
 
-def test_padding_and_neighbours_change_nothing_and_everything_takes_part(case):
+def test_padding_and_other_rows_change_nothing_and_all_parameters_matter(case):
     """A row alone and unpadded equals the row in its batch. Each parameter has a gradient (tables at used words)."""
     kind, structure, parameters, values, _ = case
 
@@ -296,7 +296,7 @@ def test_padding_and_neighbours_change_nothing_and_everything_takes_part(case):
 
 
 @pytest.mark.parametrize("kind", [pytest.param("bahdanau", marks=pytest.mark.slow), "luong", "mocha"])
-def test_a_beams_prices_are_those_of_the_whole_forward(kind):
+def test_beam_scores_equal_the_whole_forward_pass(kind):
     structure, parameters = built(**KINDS[kind])
 
     @jax.jit

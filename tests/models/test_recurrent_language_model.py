@@ -118,7 +118,7 @@ def test_steps_equal_the_full_forward(cell, target):
     np.testing.assert_allclose(np.asarray(prices)[real], np.asarray(values["log_likelihood"])[real], atol=1e-5)
 
 
-def test_a_price_depends_on_the_tokens_before_it_alone(target):
+def test_scores_depend_on_earlier_tokens_only(target):
     structure, parameters = built()
     priced = jax.jit(lambda t: structure.merge(parameters).log_likelihood({"target": t})[0]["log_likelihood"])
     changed = target.copy()

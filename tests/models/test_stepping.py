@@ -41,7 +41,7 @@ CASES = {f"{kind}-{way}": (kind, way == "unrolled") for way in ("scanned", "unro
     ("kind", "unroll"),
     [pytest.param(*case, id=name, marks=[pytest.mark.slow] * (name not in QUICK)) for name, case in CASES.items()],
 )
-def test_a_beams_prices_are_those_of_the_full_forward(kind, unroll, small, source):
+def test_beam_scores_equal_the_full_forward_pass(kind, unroll, small, source):
     """Three prefixes in each row, reordered by the search.
 
     They are scored again without stepping. A shared vocabulary or small weights would make a random model repeat one
@@ -75,7 +75,7 @@ def loop_bodies(text: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="reads the program of XLA's CPU backend")
-def test_a_step_of_an_unrolled_stack_moves_no_cache(small, source):
+def test_a_step_of_an_unrolled_stack_copies_no_cache(small, source):
     """One position is written in place: no copy or transpose is as large as a layer's cache [5 3 11 4] or memory."""
     structure, parameters = small(encoder={"unroll": True}, decoder={"unroll": True})
     run = jax.jit(lambda p: Greedy()(structure.merge(p), source, max_length=LENGTH))

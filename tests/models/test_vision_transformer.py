@@ -106,7 +106,7 @@ def test_patches_are_the_image_cut_up():
 
 
 @pytest.mark.parametrize("pooling", VARIANTS)
-def test_patches_that_move_with_their_positions_change_nothing(model, pooling):
+def test_permuting_patches_with_their_positions_changes_nothing(model, pooling):
     parameters, run = model(**VARIANTS[pooling])
     order = np.random.default_rng(3).permutation(PATCHES)
     moved = jnp.asarray(together(blocks(images())[:, order]))
@@ -118,7 +118,7 @@ def test_patches_that_move_with_their_positions_change_nothing(model, pooling):
     assert np.abs(run(parameters, moved)[0] - want).max() > 1e-2
 
 
-def test_without_positions_patches_may_move(model):
+def test_without_positions_patches_may_be_permuted(model):
     parameters, run = model(positions={"kind": "none"})
     moved = jnp.asarray(together(blocks(images())[:, ::-1]))
     np.testing.assert_allclose(run(parameters, moved)[0], run(parameters, images())[0], atol=1e-5)

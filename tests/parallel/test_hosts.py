@@ -122,7 +122,7 @@ def test_two_hosts_train_as_one(together, alone):
     assert said["hosts"] == 2 and said["mesh"]["data"] == 8 and len(said["devices"]) == 8
 
 
-def test_pmap_and_parameters_in_pieces_over_two_hosts(tmp_path):
+def test_pmap_and_sharded_parameters_on_two_hosts(tmp_path):
     """Without dropout, since pmap draws its own masks."""
     bare = "--config.model.dropout_rate=0.0"
     wanted = list(losses(one_host(tmp_path / "alone", 8, bare)).values())
@@ -145,7 +145,7 @@ def test_a_checkpoint_of_two_hosts_goes_on_on_one_with_another_mesh(together, al
 
 
 @pytest.mark.parametrize("dead", (0, 1))
-def test_a_host_dies_and_the_pair_goes_on_to_the_last_bit(together, tmp_path, dead):
+def test_after_a_host_dies_both_continue_bitwise_equal(together, tmp_path, dead):
     """SIGKILL for one host: the other ends within seconds with one line.
 
     After a restart both end like an undisturbed run.

@@ -77,7 +77,7 @@ def test_a_split_sequence_is_gathered_by_standard_attention_and_not_by_the_ring(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ("experts", "mixture", "released"))
-def test_tokens_travel_to_experts_and_nothing_is_gathered(model):
+def test_experts_use_all_to_all_and_no_gathers(model):
     found = on_devices(8, "partitions", model, {"expert": {"data": 2, "expert": 4}})["expert"]
     kinds = {(one["kind"], *one["axes"]) for one in found["partition"]["collectives"]}
     assert ("all-to-all", "expert") in kinds and not any(kind == "all-gather" for kind, *_ in kinds)
@@ -88,7 +88,7 @@ def test_tokens_travel_to_experts_and_nothing_is_gathered(model):
 
 
 @pytest.mark.slow
-def test_neither_a_memorys_tokens_nor_the_logits_of_clusters_travel():
+def test_memory_tokens_and_cluster_logits_are_not_communicated():
     """Each device searches for its own tokens, and logits of different clusters are never concatenated."""
     found = on_devices(8, "partitions", "clusters", {"tensor": {"data": 4, "tensor": 2}})["tensor"]
     kinds = {(one["kind"], *one["axes"]) for one in found["partition"]["collectives"]}
