@@ -36,7 +36,7 @@ def measured(**variables: str) -> dict:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts page faults of Linux")
-def test_pages_are_kept_unless_the_variable_says_otherwise():
+def test_pages_are_kept_unless_the_variable_is_zero():
     kept, plain = measured(), measured(**{allocator.VARIABLE: "0"})
     assert not plain["kept"] and plain["second"] > 30  # 48 huge pages, or 24,576 small ones
     if kept["kept"]:  # the C library is glibc
@@ -46,7 +46,7 @@ def test_pages_are_kept_unless_the_variable_says_otherwise():
         assert kept["held"] == pytest.approx(plain["held"], rel=0.1)
 
 
-def test_where_the_c_library_is_not_glibc_nothing_happens(monkeypatch):
+def test_other_c_libraries_are_left_alone(monkeypatch):
     monkeypatch.setattr(allocator, "_glibc", lambda: None)
     assert allocator.keep_pages.__wrapped__() is False
     allocator.return_pages()

@@ -124,7 +124,7 @@ def test_no_module_names_a_test(root):
     assert named == []
 
 
-def test_a_kernel_is_imported_from_where_its_import_can_be_read(root):
+def test_kernels_are_imported_from_their_modules(root):
     """`kernels` resolves the names of its namespace lazily. The package's own code imports from the modules instead."""
     bound = {name for node in parsed(root / PACKAGE / "kernels" / "__init__.py").body for name in bound_by(node)}
     modules = {path.stem for path in (root / PACKAGE / "kernels").iterdir()}

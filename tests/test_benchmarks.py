@@ -137,7 +137,7 @@ def test_slopes_and_crossings_are_those_of_powers():
     assert scaling.crossing(lengths, [0.5, 0.4, 0.1]) == 1000 and scaling.crossing(lengths, [0.5, 2.0, 1.5]) is None
 
 
-def test_a_compiled_program_is_read_by_what_its_instructions_do():
+def test_operations_of_a_compiled_program_are_classified():
     def f(table, index, kernel):
         rows = jnp.tanh(table[index]) @ kernel
         return jnp.sum(jnp.exp(rows), axis=-1), table * 2
@@ -174,7 +174,7 @@ def test_the_replicas_benchmark_compares_every_seed_with_its_own_run(root):
 
 
 @pytest.mark.slow
-def test_the_rows_of_narang2021_take_turns(root):
+def test_the_rows_of_narang2021_are_interleaved(root):
     rows = ("vanilla_transformer", "geglu", "rezero", "block_sharing")
     found = document(root, "narang2021", "--scale=smoke", "--rounds=2", f"--rows={','.join(rows)}", optimised=False)
     assert tuple(found["steps_per_second"]) == rows and all(ordered(found["times"][row]) for row in rows)
@@ -201,7 +201,7 @@ class Pairs:
         return [[4 + "abc".index(letter) for letter in text.replace(" ", "")] + [2] for text in texts]
 
 
-def test_joeynmt_gets_our_pairs_in_our_pieces_and_its_pieces_become_text(tmp_path):
+def test_joeynmt_reads_our_tokens_and_its_output_becomes_text(tmp_path):
     counts = _joeynmt.write_data(Pairs(), tmp_path / "data")
     assert counts == {"train": 2, "validation": 3, "test": 3}
     read = lambda name: (tmp_path / "data" / name).read_text().splitlines()
@@ -215,7 +215,7 @@ def test_joeynmt_gets_our_pairs_in_our_pieces_and_its_pieces_become_text(tmp_pat
     assert train["model"]["decoder"]["ff_size"] == ours["model"]["feed_forward"]["hidden_width"]
 
 
-def test_the_translation_benchmark_puts_the_peer_beside_ours_or_says_that_it_is_missing(monkeypatch, capsys):
+def test_the_translation_benchmark_compares_with_joeynmt_or_reports_it_missing(monkeypatch, capsys):
     """Both libraries' commands are faked. Checks the commands' inputs and the document made from their results."""
 
     def measured(commands, core, folder, settings):
@@ -285,7 +285,7 @@ def test_operations_of_a_plain_pass_are_those_of_the_program(standard_promotion)
     assert dense * 7 == accelerator.operations("plain", "forward+backward", shape) * 6
 
 
-def test_calls_run_and_cells_say_why_they_are_blank(standard_promotion, monkeypatch):
+def test_calls_run_and_blank_cells_have_reasons(standard_promotion, monkeypatch):
     monkeypatch.setattr(accelerator, "WINDOW", (4, 0))
     monkeypatch.setitem(accelerator.CASES, "window", {"is_causal": True, "local_window_size": (4, 0)})
     for case, gradients in (("window", 3), ("bias", 4)):

@@ -46,7 +46,7 @@ def test_a_mechanism_has_a_citation_and_an_oracle(mechanism, root):
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=lambda mechanism: mechanism.name)
-def test_what_a_mechanism_leaves_out_or_breaks_is_there(mechanism):
+def test_omitted_inputs_and_broken_laws_exist(mechanism):
     arrays = inspect.signature(inspect.unwrap(mechanism.function)).parameters.keys() | mechanism.inputs.keys()
     known = {"scale", "bias", "mask", *arrays}  # some members of a family lack what it omits
     assert {*mechanism.without.split(), *mechanism.first.split()} <= known
@@ -54,12 +54,12 @@ def test_what_a_mechanism_leaves_out_or_breaks_is_there(mechanism):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_is_walked_through_its_laws(family):
+def test_all_mechanisms_of_a_family_are_tested(family):
     walked = {id(case.values[0]) for case in applicable(family)}
     assert mechanisms(family) and walked == {id(mechanism) for mechanism in mechanisms(family)}
 
 
-def test_every_kernel_stands_in_a_module_of_the_catalogue():
+def test_every_kernel_is_in_a_module_of_the_catalogue():
     walked = {inspect.unwrap(mechanism.function).__module__ for mechanism in ALL}
     for name in dir(kernels):
         value = getattr(kernels, name)
@@ -80,7 +80,7 @@ def test_a_row_of_the_large_table_names_its_file_paper_and_oracle(root):
         assert f"def {test}(" in (root / path).read_text(encoding="utf-8"), name
 
 
-def test_the_page_is_what_the_catalogue_says_now(root, request):
+def test_the_page_is_up_to_date(root, request):
     path = root / "docs" / "catalogue.md"
     if request.config.getoption("--rewrite-goldens"):
         path.write_text(document(root), encoding="utf-8")

@@ -83,7 +83,7 @@ def complete(cls, protocols):
 
 
 @pytest.mark.parametrize("kind", FAMILIES["model"])
-def test_a_model_gives_one_thing_to_train_on_and_all_of_what_decoding_needs_or_nothing(kind):
+def test_models_implement_one_training_protocol_and_decoding_fully_or_not(kind):
     cls = lookup("model", kind)
     assert complete(cls, MODEL)
     found = complete(cls, (*WRITES, models.EncodesSource))
@@ -100,7 +100,7 @@ def test_a_task_reads_a_model_by_a_protocol(kind):
 
 
 @pytest.mark.parametrize("kind", FAMILIES["data"])
-def test_data_give_what_training_needs_and_each_other_part_whole(kind):
+def test_data_implement_the_training_protocol_and_others_fully(kind):
     cls = lookup("data", kind)
     assert lacks(cls, data.Data) == []
     complete(cls, MORE_OF_DATA)
@@ -111,12 +111,12 @@ def test_data_give_what_training_needs_and_each_other_part_whole(kind):
 @pytest.mark.parametrize(
     ("family", "kind"), [(family, kind) for family in ("alignment", "image_alignment") for kind in FAMILIES[family]]
 )
-def test_an_alignment_gives_what_a_decoder_asks_for(family, kind):
+def test_alignments_implement_their_protocol(family, kind):
     assert lacks(lookup(family, kind), Alignment) == []
 
 
 @pytest.mark.parametrize("kind", FAMILIES["evaluation"])
-def test_an_evaluation_is_of_one_sort_and_says_what_it_measures(kind):
+def test_evaluations_implement_one_protocol_and_declare_metrics(kind):
     cls = lookup("evaluation", kind)
     (sort,) = [one for one in (ScoresTexts, ReadsOutputs) if isinstance(cls(), one)]
     assert lacks(cls, sort) == []
@@ -125,7 +125,7 @@ def test_an_evaluation_is_of_one_sort_and_says_what_it_measures(kind):
     assert (PERPLEXITY in cls.metrics) == (sort is ScoresTexts or kind == "perplexity")
 
 
-def test_what_is_asked_at_run_time_reads_nothing():
+def test_runtime_protocols_have_methods_only():
     """`isinstance` reads the attributes of a protocol: reading a property could train a vocabulary."""
     for one in (*MODEL, *WRITES, models.EncodesSource, *MORE_OF_DATA):
         assert one._is_runtime_protocol and all(map(inspect.isfunction, members(one).values())), one
@@ -167,7 +167,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("cls", WRONG)
-def test_a_class_that_cannot_be_called_so_is_found(cls):
+def test_invalid_implementations_are_found(cls):
     assert lacks(Whole, models.Generates) == []
     assert lacks(cls, models.Generates)[0] == WRONG[cls]
     with pytest.raises(AssertionError, match=f"{cls.__name__} has .*is no Generates"):

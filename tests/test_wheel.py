@@ -119,7 +119,7 @@ def test_a_newcomers_hour(run, root, monkeypatch):
     assert not list(run.installed.rglob("results"))
 
 
-def test_no_claim_is_judged_without_records(run):
+def test_claims_without_records_are_not_judged(run):
     claims = {one["id"]: one["verdict"] for one in json.loads(run("list", "claims", "--json"))}
     assert len(claims) > 100 and set(claims.values()) == {"not recorded yet"}
 

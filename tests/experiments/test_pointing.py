@@ -37,7 +37,7 @@ def made():
     return structure, parameters, batch
 
 
-def test_removing_a_head_equals_zeroing_its_context(made):
+def test_removing_a_head_zeroes_its_output_weights(made):
     structure, parameters, batch = made
     name = "encoder.stack.segments.0.self_attention.output.kernel"
     assert parameters[name].shape[1] == 12  # three heads of four

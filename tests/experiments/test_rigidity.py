@@ -34,7 +34,7 @@ def test_agreement_is_of_the_other_tokens_ranks():
     assert agreement(basic(unit)[1], unit) == pytest.approx(1.0)  # for unit vectors, dot products are cosines
 
 
-def test_short_vectors_are_averaged_and_long_ones_kept():
+def test_short_vectors_become_alike_and_long_ones_stay():
     short, long = pulled(0.01 * X), pulled(100 * X)
     assert short["after"] > 0.999 and short["own"] == pytest.approx(1 / 7, abs=1e-3)
     assert long["own"] > 0.5 and short["before"] == pytest.approx(long["before"])

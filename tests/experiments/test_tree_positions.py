@@ -58,7 +58,7 @@ def test_a_verb_agrees_with_the_noun_that_the_tree_makes_its_subject(sentences):
     assert count > 400
 
 
-def test_an_unattached_word_depends_on_the_main_verb(sentences):
+def test_lost_words_are_attached_to_the_main_verb(sentences):
     lost = generate(300, 19, seed=3, lost=0.25)
     np.testing.assert_array_equal(lost.tokens, sentences.tokens)
     moved = lost.heads != sentences.heads

@@ -203,7 +203,7 @@ def test_chunks_change_neither_scores_nor_gradients(chunk_size, normal):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_the_hidden_layer_is_kept_for_no_gradient_not_even_a_decoders():
+def test_gradients_do_not_keep_the_hidden_layer():
     B, T, S, A = 2, 64, 128, 32
     shapes = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((B, T, A), (B, S, A), (A,))]
     at_once = lambda q, k, v: projected_additive_scores(q, k, v)

@@ -202,7 +202,7 @@ def test_hard_attention_uses_the_reinforce_gradient(batch):
         assert float(moved) == pytest.approx(0.9 * 0.7 + 0.1 * cost.mean(), rel=1e-5)
 
 
-def test_attending_once_to_every_place_has_no_penalty():
+def test_the_doubly_stochastic_penalty_is_its_equation():
     alpha = np.random.default_rng(0).dirichlet(np.ones(5), (2, 3)).astype(np.float32)
     mask = np.array([[True, True, False], [True, True, True]])
     expected = sum((1 - alpha[row][mask[row]].sum(0)) @ (1 - alpha[row][mask[row]].sum(0)) for row in range(2))

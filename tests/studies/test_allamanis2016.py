@@ -42,7 +42,7 @@ def test_the_printed_cells(root, naming):
 
 
 @pytest.mark.parametrize("scale", ["smoke", "cpu"])
-def test_rows_differ_in_what_they_are_named_for(naming, see, scale):
+def test_rows_differ_in_the_settings_of_their_names(naming, see, scale):
     study, _ = naming
     models = {row.id: configuration(study, scale, row).resolved["model"] for row in study.rows if row.scales is None}
     copy, conv = models["copy_attention"], models["conv_attention"]

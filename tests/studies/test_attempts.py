@@ -36,14 +36,14 @@ def contents(folder):
     }
 
 
-def test_a_number_is_granted_once(tmp_path, monkeypatch):
+def test_every_attempt_gets_its_own_number(tmp_path, monkeypatch):
     monkeypatch.setattr(Attempt, "_watch", lambda self: None)  # the watch would end this process
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: Attempt.begin(tmp_path).number, range(8)))
     assert sorted(found) == list(range(1, 9)) and attempts.attempts(tmp_path) == 8
 
 
-def test_the_newest_alone_stays(tmp_path):
+def test_only_the_newest_attempt_continues(tmp_path):
     first = subprocess.Popen([sys.executable, "-c", SLEEPER, str(tmp_path)], stderr=subprocess.PIPE, text=True)
     wait_for((tmp_path / "began-1").exists)
     Attempt.begin(tmp_path)
@@ -51,7 +51,7 @@ def test_the_newest_alone_stays(tmp_path):
     assert first.stderr.read() == "attempt 1: a later one has this trial; leaving\n"
 
 
-def test_one_that_does_not_leave_is_named(tmp_path, monkeypatch):
+def test_an_attempt_that_does_not_end_is_named(tmp_path, monkeypatch):
     import fcntl
 
     monkeypatch.setattr(Attempt, "_watch", lambda self: None)  # the watch would end this process
@@ -74,7 +74,7 @@ def test_what_an_exit_status_means(tmp_path, status, state):
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_an_attempt_that_comes_back_from_the_dead_changes_nothing(tmp_path, root):
+def test_a_resumed_superseded_attempt_changes_nothing(tmp_path, root):
     """Frozen in the middle of training, on storage without shared locks, and resumed after another attempt is done."""
     from attention_research.studies.study import Row, Scale, Study
     from attention_research.studies.trials import Folder, plan

@@ -54,7 +54,7 @@ RATES = {
 
 
 @pytest.mark.parametrize("case", RATES)
-def test_a_rate_wins_by_its_loss(case):
+def test_the_rate_with_the_lowest_loss_is_chosen(case):
     losses, factor = RATES[case]
     best = winner([tried(factor, loss) for factor, loss in zip((0.5, 1.0, 2.0), losses, strict=True)])
     assert (best and best.factor) == factor
@@ -78,7 +78,7 @@ LENGTHS = {
 
 
 @pytest.mark.parametrize("case", LENGTHS)
-def test_a_length_is_the_last_that_helped(case):
+def test_the_last_length_that_helped_is_chosen(case):
     losses, steps, final, more, said = LENGTHS[case]
     found = length(BASE, lengths(*losses))
     assert (found.chosen and found.chosen.steps, found.final, goes_on(BASE, found)) == (steps, final, more)
@@ -130,7 +130,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_budget_that_cannot_be(case):
+def test_an_invalid_budget_is_refused(case):
     made, message = MISTAKES[case]
     with pytest.raises(ConfigError, match=message):
         Study(tuple(Row(id, id) for id in ("base", "one", "two")), {}, budgets=(made(),))
@@ -286,7 +286,7 @@ def test_a_budget_is_found(ran_before):
     ])  # fmt: skip
 
 
-def test_the_same_command_runs_nothing_again(ran_before):
+def test_repeating_the_command_runs_nothing(ran_before):
     workdir, _, found = ran_before
     again = Crew(losses)
     assert find(workdir, again) == found and again.started == []
@@ -330,7 +330,7 @@ def test_a_trial_that_fails_runs_again(tmp_path):
     assert sum(row.startswith("wild") for row, *_ in crew.started) == 3
 
 
-def test_a_page_says_what_to_write(ran_before):
+def test_the_page_shows_the_lines_to_write(ran_before):
     text = page(ran_before[2])
     assert "| wild   |           0.1 | 0.5 |" in text and "diverged" in text
     assert "best, at the edge of what was tried" in text
@@ -341,7 +341,7 @@ def test_a_page_says_what_to_write(ran_before):
     assert "speed of base" in text and text.endswith("budget.json")
 
 
-def test_a_page_says_what_is_not_final(ran_before):
+def test_the_page_marks_results_that_are_not_final(ran_before):
     (part,) = ran_before[2]["budgets"]
     found = {**ran_before[2], "budgets": [{**part, "final": False, "why": "the loss is still falling"}]}
     assert "no final budget: the loss is still falling" in page(found) and "not final" in page(found)

@@ -73,18 +73,18 @@ def test_a_bar_is_reached_by_the_mean_and_its_margin(made, bar, met):
     assert competence.reached(made(), bar).met is met
 
 
-def test_nan_reaches_nothing(made):
+def test_nan_reaches_no_bar(made):
     results = made({"standard": {PERPLEXITY: [float("nan"), 2.0]}})
     assert not competence.reached(results, TRIGRAM).met
 
 
-def test_of_a_list_the_best_entry_counts(made):
+def test_the_best_entry_of_a_list_counts(made):
     results = made({"standard": {"measure.errors": [[0.5, 0.125], [0.75, None]], "measure.right": [[0.25, 0.5]] * 2}})
     assert competence.reached(results, Competence("standard", "measure.errors", line=0.4375)).ours == 0.4375
     assert competence.reached(results, Competence("standard", "measure.right", line=0.5, higher=True)).met
 
 
-def test_what_an_evaluation_stored_stands_for_a_floor_that_was_not_computed(made, floors):
+def test_stored_floors_replace_floors_that_were_not_computed(made, floors):
     numbers = {"standard": {"news.accuracy": [50.0, 52.0], "news.majority_accuracy": [22.0, 22.0]}}
     bar = Competence("standard", "news.accuracy", "majority", margin=15, higher=True)
     assert competence.reached(made(numbers), bar) == Met(True, "accuracy", 51.0, 22.0, 15, "standard", "majority")
@@ -105,7 +105,7 @@ def test_a_claim_is_not_tested_where_its_models_have_not_learned(made):
     assert unmeasured.verdict.because.endswith("(perplexity 29.5, the floor `bigram` was not measured)")
 
 
-def test_a_silent_study_has_no_verdict_and_one_that_trains_nothing_needs_no_competence(made):
+def test_a_study_needs_competence_unless_it_trains_nothing(made):
     silent = only(made())
     assert silent.status == UNTESTED and silent.verdict.because == competence.UNSAID
     assert not silent.to_json()["competence"]["met"]
@@ -150,7 +150,7 @@ def test_a_table_notes_the_rows_that_have_not_learned(made):
     assert "learned" not in made(competence=(Competence("standard", PERPLEXITY, "bigram"),)).notes("standard")
 
 
-def test_what_a_record_says_is_read_back(made):
+def test_recorded_competence_is_read_back(made):
     found = (Met(True, "bleu fitting", 99.95, 90.0, 0.0, "search", "line"),
              Met(False, "perplexity", None, 31.0, 1e-05, "a_2.b", "trigram"),
              Met(False, "f1", float("inf"), None, 3.0, "c", "memory_else_copy"))  # fmt: skip

@@ -42,7 +42,7 @@ def test_counts_are_the_closed_form_and_the_known_ones(studies, variant, tmp_pat
     assert found["parameters"] == known.get(variant, found["parameters"])
 
 
-def test_the_printed_307_is_no_count_of_l16():
+def test_the_published_307_is_not_the_count_of_l16():
     """86 is B/16 without a head and 632 is H/14 with one. L/16 rounds to 304 and 303, but L/32 rounds to 307."""
     millions = lambda variant: {round(count / 1e6) for count in counted(variant).values()}
     assert 86 in millions("b16") and 632 in millions("h14")
@@ -66,7 +66,7 @@ def test_every_row_resolves_at_every_scale(name, studies):
                 assert examples == 64 if scale == "smoke" else str(examples) in row.id
 
 
-def test_what_reaches_the_class_token_is_a_share_of_each_patch():
+def test_rollout_gives_the_share_of_each_patch_in_the_class_token():
     """Two layers in which the class token reads one patch directly, or through another patch."""
     weights = np.zeros((2, 1, 5, 5))
     weights[:, 0] = np.eye(5)
@@ -79,7 +79,7 @@ def test_what_reaches_the_class_token_is_a_share_of_each_patch():
     assert over_patches(patches, np.full(4, 0.25)).sum() == pytest.approx(1)
 
 
-def test_what_is_not_black_is_the_object():
+def test_pixels_that_are_not_black_are_the_object():
     image = np.zeros((6, 6, 1), np.uint8)
     image[2:4, 4:] = 200
     np.testing.assert_array_equal(np.flatnonzero(shows_object(image, 3)), [5])

@@ -64,7 +64,7 @@ def test_a_gap_has_to_grow_with_the_size(studies):
     assert judge(**dict.fromkeys(kinds, growing[::-1])).status == FAILED
 
 
-def test_a_slopes_interval_covers_the_true_one_as_often_as_it_says(studies):
+def test_the_interval_of_a_slope_has_its_nominal_coverage(studies):
     verdict = studies["lectures/efficient_at_scale"].verdicts["cheaper-worse-at-scale"]
     slope = verdict.__globals__["slope"]
     random, x = np.random.default_rng(0), np.repeat(np.arange(4.0), 3)
@@ -93,7 +93,7 @@ def test_longer_contexts_have_to_win_at_the_same_compute(studies):
     assert judge(full=[3.0, 2.9, 3.1], linear=[3.0, 2.8, 3.2]) == FAILED
 
 
-def test_the_trigram_knows_what_two_tokens_tell(studies, monkeypatch):
+def test_the_trigram_model_uses_two_tokens(studies, monkeypatch):
     row = next(row for row in studies["lectures/efficient_at_scale"].rows if row.id == "trigram")
     measured, random = row.stages[0].function, np.random.default_rng(0)
     cycle, noise = np.tile(np.arange(11), 401), random.integers(0, 11, (2, 4001))

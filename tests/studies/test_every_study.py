@@ -80,7 +80,7 @@ SMOKE = {
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_every_claim_has_its_verdict_and_nothing_is_concluded_from_nothing(name, studies):
+def test_every_claim_has_a_verdict_and_none_without_results(name, studies):
     study = studies[name]
     assert set(study.verdicts) == {claim["id"] for claim in claims_of(study)} >= EXACT.get(name, {}).keys()
     for claim, verdict in study.verdicts.items():
@@ -104,7 +104,7 @@ def test_exact_claims_are_judged_by_computation(name, claim, studies):
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_every_printed_cell_has_its_row_and_nothing_is_drawn_of_nothing(name, studies, tmp_path):
+def test_every_published_cell_has_a_row_and_nothing_is_drawn_without_results(name, studies, tmp_path):
     study = studies[name]
     assert set(published(study)) <= {row.id for row in study.rows}
     bare = Results(study, "cpu", study.rows, ())

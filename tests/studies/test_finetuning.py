@@ -64,7 +64,7 @@ def test_a_fine_tuning_is_planned_with_its_trials_settings_and_vocabulary():
     assert larger.stages[-1]["settings"]["steps"] == 5
 
 
-def test_a_second_task_is_planned_with_the_rows_settings_but_from_nothing():
+def test_a_second_task_has_the_rows_settings_and_fresh_parameters():
     trial = planned(train_on("strings", {**TOPICS, "vocabulary_size": 23}, at={"smoke": {"training.steps": 4}}))[1]
     stage = trial.stages[-1]
     tuned, own = resolve(stage["settings"]["given"]).resolved, resolve(trial.given).resolved
@@ -76,7 +76,7 @@ def test_a_second_task_is_planned_with_the_rows_settings_but_from_nothing():
     assert planned(train_on("strings", TOPICS))[1].stages[-1]["address"] != planned(finetune("strings", TOPICS))[1].id
 
 
-def test_an_address_is_of_the_settings_and_the_stage_before():
+def test_an_address_depends_on_settings_and_the_previous_stage():
     stages = lambda *tunings, **settings: [stage["address"] for stage in planned(*tunings, **settings)[0].stages]
     topics = stages(finetune("topics", TOPICS))
     assert stages(finetune("topics", {**TOPICS, "training.steps": "3"})) == topics  # written differently
@@ -98,12 +98,12 @@ def test_an_address_is_of_the_settings_and_the_stage_before():
     ],
     ids=["taken", "no-slug", "no-source", "no-setting"],
 )
-def test_what_cannot_be_planned_is_one_line(made, line):
+def test_an_invalid_fine_tuning_is_one_line(made, line):
     with pytest.raises(ConfigError, match=line):
         planned(made())
 
 
-def test_no_name_stands_twice():
+def test_names_must_be_unique():
     with pytest.raises(ConfigError, match="^fine-tuning a is there twice"):
         planned(finetune("a", {}), finetune("a", {}))
 
@@ -138,7 +138,7 @@ def rows(trial):
     return dict(zip(*table(found)[:2], strict=True))
 
 
-def test_results_stand_under_their_names_as_columns(trial):
+def test_results_are_columns_under_their_names(trial):
     assert worker.work(trial.place) == 0
     assert trial.calls == ["train", "evaluate", "topics", "titles"]
     found = json.loads((trial.place / "result.json").read_text())
@@ -152,7 +152,7 @@ def test_results_stand_under_their_names_as_columns(trial):
     assert worker.work(trial.place) == 0 and len(trial.calls) == 4
 
 
-def test_one_that_fails_leaves_the_others_standing_and_is_run_again(trial, capfd):
+def test_a_failed_fine_tuning_keeps_the_others_and_is_run_again(trial, capfd):
     trial.fails["topics"] = RunError("no room left")
     assert worker.work(trial.place) == 1
     assert trial.calls == ["train", "evaluate", "topics", "titles"]
@@ -167,7 +167,7 @@ def test_one_that_fails_leaves_the_others_standing_and_is_run_again(trial, capfd
     assert rows(trial)["topics"] == "7.0" and "notes" not in rows(trial)
 
 
-def test_one_that_diverges_is_a_finding_about_it(trial):
+def test_a_diverged_fine_tuning_is_a_result(trial):
     trial.fails["topics"] = Diverged("step 2, seed 0: the loss is nan")
     assert worker.work(trial.place) == 0 and trial.calls[-1] == "titles"
     found = json.loads((trial.place / "result.json").read_text())

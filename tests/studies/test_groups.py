@@ -21,7 +21,7 @@ def planned(*over, seeds=2, replicas=True):
     return plan(study, "sweep", list(study.rows), seeds, "0" * 12)
 
 
-def test_what_differs_in_seeds_and_scalars_alone_is_one_group(tmp_path):
+def test_trials_that_differ_in_seeds_and_scalars_form_a_group(tmp_path):
     trials = planned("training.learning_rate=0.5,1", "model.dropout_rate=0,0.2", "task.label_smoothing=0.1")
     (group,) = grouped(trials, Folder(tmp_path))
     assert {trial.id for trial in group.members} == {trial.id for trial in trials} and len(trials) == 8
@@ -35,13 +35,13 @@ def test_members_that_are_read_at_their_best_have_every_evaluation_kept(tmp_path
         assert group.trial.given["training"].get("keep_best", 1) == kept
 
 
-def test_what_has_another_shape_or_other_batches_is_not(tmp_path):
+def test_trials_with_other_shapes_or_batches_are_not_grouped(tmp_path):
     shapes = grouped(planned("model.num_heads=1,2", seeds=3), Folder(tmp_path))
     assert [len(group.members) for group in shapes] == [3, 3]
     assert not grouped(planned("model.num_heads=1,2", seeds=3, replicas=False), Folder(tmp_path))
 
 
-def test_what_has_begun_alone_ends_alone(tmp_path):
+def test_a_trial_that_started_alone_continues_alone(tmp_path):
     first, *rest = planned("training.learning_rate=0.5,1")
     write_json(tmp_path / "trials" / first.id / "stages" / "x.json", {})
     (group,) = grouped([first, *rest], Folder(tmp_path))
@@ -113,7 +113,7 @@ def test_a_sweep_together_is_the_sweep_alone(tmp_path, sweep):
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_one_that_diverges_does_not_take_the_others_along(tmp_path, sweep):
+def test_a_diverged_member_does_not_affect_the_others(tmp_path, sweep):
     options = [f"--config={CONFIG}", *(f"--config.{path}={value}" for path, value in OVERRIDES), "--replicas"]
     table, said = sweep(*options, "--over=training.learning_rate=0.5,1e30", f"--workdir={tmp_path / 'x'}")
     assert "its trials run alone" in said and table.count("diverged (step") == 1

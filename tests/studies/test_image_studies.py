@@ -67,7 +67,7 @@ def test_spatial_gates_have_to_look_at_the_object_and_help(studies):
     assert (judge(sees, bad), judge(bad, sees), judge(bad, looks)) == (HELD, FAILED, FAILED)
 
 
-def test_smooth_is_less_negative_and_less_rough(studies):
+def test_smoothness_means_less_negative_curvature_and_roughness(studies):
     def judge(residual, plain, depths=(20, 56)):
         rows = {f"{kind}_{depth}": {"measure.negative": value, "measure.roughness": value}
                 for depth in depths for kind, value in (("residual", residual), ("plain", plain))}  # fmt: skip

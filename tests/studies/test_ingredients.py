@@ -44,7 +44,7 @@ def test_no_positions_has_to_be_close_where_it_is_causal_and_far_where_it_is_not
     assert judge(none=60, learned=50, none_masked=400, learned_masked=30).status == FAILED
 
 
-def test_a_probe_has_to_beat_what_knows_nothing_and_the_untrained(studies):
+def test_a_probe_has_to_beat_chance_and_the_untrained_model(studies):
     def judge(errors, untrained=(32, 30, 30)):
         numbers = {"errors": errors, "errors_untrained": untrained, "middle": 32}
         rows = {"none": {f"measure.{name}": [value] for name, value in numbers.items()}}
@@ -89,7 +89,7 @@ def test_the_sinusoids_numbers_hold_and_a_broken_ones_do_not(studies):
     assert [judged(study, claim, broken).status for claim in claims] == [FAILED] * 4
 
 
-def test_forms_of_adding_are_told_apart(studies):
+def test_ways_of_adding_positions_are_distinguished(studies):
     study = studies["lectures/positions"]
     found = measured(study, "identities", code_width=16)
     assert max(found["tied"], found["inside"]) < 1e-4 < 0.1 < min(found["untied"], found["bare"])
@@ -101,7 +101,7 @@ def test_forms_of_adding_are_told_apart(studies):
     "attention",
     ["rotary", *(pytest.param(one, marks=pytest.mark.slow) for one in ("absolute", "alibi", "relative", "t5"))],
 )
-def test_a_shift_moves_the_weights_of_absolute_positions_alone(attention, studies):
+def test_a_shift_changes_only_the_weights_of_absolute_positions(attention, studies):
     moved = measured(studies["lectures/positions"], f"shift_{attention}")["moved"]
     assert (moved > 1e-3) == (attention == "absolute") and (attention == "absolute" or moved < 1e-5)
 

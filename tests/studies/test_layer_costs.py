@@ -21,7 +21,7 @@ NAMES = ("vaswani2017/table1", "lectures/complexity")
         pytest.param("restricted_core", (1, 1, 1), [2, 2], [4, 8], marks=pytest.mark.slow),
     ],
 )
-def test_a_layer_is_counted_chained_and_followed(row, powers, chain, path, studies):
+def test_a_layer_has_counts_chains_and_paths(row, powers, chain, path, studies):
     sizes = {"lengths": (256, 512), "widths": (64, 128), "reaches": (33, 65), "ways": (5, 9), "timed": (4, 8)}
     found = measured(studies["vaswani2017/table1"], row, **sizes, seconds=0.0)
     for name, want in zip(("length_power", "width_power", "reach_power"), powers, strict=True):
@@ -69,7 +69,7 @@ def layers(**powers):
     return found
 
 
-def test_powers_are_held_against_the_formulas(studies):
+def test_exponents_are_compared_with_the_formulas(studies):
     verdicts = studies["lectures/complexity"].verdicts
     for claim in ("complexity-table", "quadratic-in-length", "rnn-inherently-sequential"):
         assert verdicts[claim](results_of(layers())).status == HELD

@@ -29,7 +29,7 @@ def test_a_law_holds_if_no_seed_broke_it(studies):
     assert judge(row(zero=1e-6)).status == FAILED and judge(row(zero=0.0, other=1e-9)).status == FAILED
 
 
-def test_the_loops_time_is_told(studies):
+def test_the_time_of_the_loop_is_reported(studies):
     judge = studies["lectures/attention_layer"].verdicts["matrix-form-equals-loop"]
     found = judge(results_of({"matrix-form-equals-loop": law(0.0, said=70.0)}))
     assert found.status == HELD and "the loop takes 70 times as long (64 tokens)" in found.sentences
@@ -76,7 +76,7 @@ def test_one_pass_has_to_be_the_faster_one_too(studies):
     assert broken.status == FAILED
 
 
-def test_a_decoder_cheats_if_it_knows_the_answer_and_cannot_write_it(studies):
+def test_a_decoder_cheats_if_it_predicts_well_and_generates_badly(studies):
     def judge(loss, written):
         made = rows("train.loss", masked=1.0, unmasked=loss)
         for row, numbers in rows("measure.recall", masked=0.9, unmasked=written).items():
@@ -111,7 +111,7 @@ def test_rows_differ_in_their_masks_alone(studies):
 
 
 @pytest.mark.slow
-def test_learned_keys_find_what_raw_inputs_do_not(studies):
+def test_learned_keys_have_to_beat_raw_inputs(studies):
     sizes = {"steps": 300, "batch_size": 64, "rates": (0.01,), "items": 4, "address": 6, "classes": 3}
     raw, learned = (measured(studies["lectures/attention_layer"], row, **sizes) for row in ("dot_none", "dot_keys"))
     assert raw["accuracy"] < 0.65 < 0.85 < learned["accuracy"] and raw["parameters"] + 81 == learned["parameters"]
@@ -130,7 +130,7 @@ def test_a_smooth_gradient_has_to_train_something(studies):
     assert judge(curves((2.0, 0.1), (2.0, 2.5))).status == FAILED
 
 
-def test_the_estimates_mean_may_be_four_errors_off(studies):
+def test_the_mean_of_estimates_may_differ_by_four_standard_errors(studies):
     def judge(plain, based):
         names = ("largest_z", "share", "variance")
         row = {f"measure.{name}{suffix}": [1.0, value] for name in names
@@ -191,7 +191,7 @@ def test_a_pointer_finds_every_value_and_a_state_does_not(studies):
     assert judge(0.5, 0.5) == FAILED
 
 
-def test_attention_gates_if_it_learns_products(studies):
+def test_attention_is_a_gate_if_it_learns_products(studies):
     def judge(attention, gated=0.01):
         made = rows("measure.error", attention=attention, gated=gated, ungated=1.0)
         return (

@@ -25,7 +25,7 @@ def test_rows_of_a_depth_have_the_same_number_of_parameters(study, depth):
     assert 0 < with_it - without < 0.002 * with_it
 
 
-def test_no_row_without_the_network_has_one(study):
+def test_only_rows_with_the_network_have_it(study):
     for scale in ("smoke", "cpu"):
         for row in study.rows_at(scale):
             if row.id.split("_")[0] in ("with", "without"):
@@ -33,7 +33,7 @@ def test_no_row_without_the_network_has_one(study):
                 assert ("feed_forward" in str(steps)) == row.id.startswith("with_")
 
 
-def test_attention_has_to_come_nearer_at_every_layer(study):
+def test_states_have_to_become_more_alike_at_every_layer(study):
     def judged(alone, residual=()):
         rows = {"attention": alone, "attention_residual": residual}
         return study.verdicts["stacked-attention-only-averages"](

@@ -45,7 +45,7 @@ def test_only_the_right_formula_gives_mean_0_and_deviation_1(study):
     assert judged(study, "layernorm-formula", listed(swapped)).status == FAILED
 
 
-def test_neighbours_move_batch_norms_samples_alone(study):
+def test_other_samples_affect_batch_norm_only(study):
     sizes = {"width": 16, "batch_sizes": (2, 8), "draws": 4}
     rows = {f"batch_{norm}": measured(study, f"batch_{norm}", **sizes) for norm in ("layer_norm", "batch_norm")}
     assert rows["batch_layer_norm"]["change"] == 0 and min(rows["batch_batch_norm"]["changes"]) > 0.1
@@ -55,7 +55,7 @@ def test_neighbours_move_batch_norms_samples_alone(study):
     assert judged(study, "layernorm-against-batchnorm", listed(lists)).status == FAILED
 
 
-def test_the_error_by_batch_size_is_told_beside_the_exact_verdict(study):
+def test_the_error_by_batch_size_is_reported_with_the_exact_verdict(study):
     sizes = {"width": 16, "batch_sizes": (2, 8), "draws": 4}
     rows = {f"batch_{norm}": measured(study, f"batch_{norm}", **sizes) for norm in ("layer_norm", "batch_norm")}
     lists = {row: {name: [value] for name, value in found.items()} for row, found in rows.items()}

@@ -38,7 +38,7 @@ def path(slope, fit=0.99, steps=63):
     }
 
 
-def test_gradients_that_neither_vanish_nor_explode_are_no_evidence(studies):
+def test_stable_gradients_are_not_evidence(studies):
     study = studies["lectures/gradients"]
     claim = "rnn-gradients-vanish-or-explode"
     rows = {"vanilla_small": path(-0.3), "vanilla_large": path(0.2)}
@@ -105,7 +105,7 @@ def test_more_compute_and_less_time_are_two_cases(studies):
 
 
 @pytest.mark.slow
-def test_pictures_are_drawn_of_what_there_is(studies, tmp_path):
+def test_pictures_are_drawn_of_existing_results(studies, tmp_path):
     lists = [[-0.1 * k for k in range(9)]] * 3
     recalls = {"measure.delays": [[0, 1, 2]] * 3, "measure.recalls": [[1.0, 0.5, 0.2]] * 3, "measure.far": around(0.2)}
     numbers = {

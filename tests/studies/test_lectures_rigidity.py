@@ -31,7 +31,7 @@ def unlike(**means):
             for kind, (similar, dissimilar) in means.items()}  # fmt: skip
 
 
-def test_the_rule_is_rigid_where_learned_projections_repair_it(study, tmp_path):
+def test_the_rule_is_rigid_if_learned_projections_solve_the_task(study, tmp_path):
     judge = lambda margin="", **means: with_margin(study, "basic-is-rigid", unlike(**means), margin, tmp_path).status
     good = {"none": (0.1, 0.1), "basic": (0.9, 0.1), "shared": (0.9, 0.1), "learned": (0.9, 0.9)}
     assert judge(**good) == UNTESTED  # "sees nothing there" needs a margin

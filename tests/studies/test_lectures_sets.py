@@ -28,13 +28,13 @@ def judged(study, any_order, ascending, changed=0.0):
     return study.verdicts["attention-learns-on-sets"](results_of(rows))
 
 
-def test_attention_has_to_win_both_where_the_recurrence_saw_every_order_and_where_it_did_not(study):
+def test_attention_has_to_win_on_seen_and_unseen_orders(study):
     assert judged(study, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2)).status == HELD
     partly = judged(study, (0.95, 0.95, 0.9), (0.2, 0.2, 0.2))
     assert partly.status == FAILED and partly.cases["largest, trained on any order"].outcome == REVERSED
     assert judged(study, (0.95, 0.95, 0.95), (0.95, 0.95, 0.95)).status == FAILED
 
 
-def test_attention_whose_answers_change_is_none_of_sets(study):
+def test_attention_that_depends_on_the_order_fails(study):
     found = judged(study, (0.5, 0.5, 0.5), (0.2, 0.2, 0.2), changed=0.02)
     assert found.status == FAILED and "2.0% of answers change" in found.because

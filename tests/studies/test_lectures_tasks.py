@@ -86,7 +86,7 @@ def few(mass, kept, seeds=2):
     return numbers | {"measure__bleu_whole": [30.0] * seeds, "measure__even_3": [0.2] * seeds}
 
 
-def test_few_words_have_to_hold_the_mass_and_keep_the_bleu(studies):
+def test_few_words_need_most_of_the_mass_and_the_same_bleu(studies):
     judge = lambda **found: judged(studies, "translation-needs-few-source-words", **found)
     every = ("rnnsearch_generated", "transformer_generated", "rnnsearch", "transformer")
     assert judge(**{row: few(0.8, 0.95) for row in every}).status == HELD
@@ -100,7 +100,7 @@ def gender(near, far):
     return {"measure__near": near, "measure__far": far, "measure__drop": drops}
 
 
-def test_distance_has_to_hurt_the_fixed_vector_and_it_alone(studies):
+def test_distance_has_to_hurt_only_the_fixed_vector(studies):
     judge = lambda fixed, search, transformer: judged(
         studies, "gender-agreement-at-distance", encdec_generated=fixed, rnnsearch_generated=search,
         transformer_generated=transformer,
@@ -113,7 +113,7 @@ def test_distance_has_to_hurt_the_fixed_vector_and_it_alone(studies):
 
 
 @pytest.mark.slow
-def test_pictures_are_drawn_of_what_is_there(studies, tmp_path):
+def test_pictures_are_drawn_of_existing_results(studies, tmp_path):
     table = [[0.5 + 0.01 * (i + j) if (i, j) != (0, 3) else None for j in range(6)] for i in range(6)]
     pictures = {
         "lectures/seq2seq_tasks": rows(

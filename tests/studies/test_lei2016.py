@@ -79,7 +79,7 @@ def test_generators_are_judged_at_equal_share(study):
     assert verdict(results(study, *rows_of(75.0)[:3]), id).status == UNTESTED  # one seed
 
 
-def test_prices_are_judged_by_what_they_change(study):
+def test_penalties_are_judged_by_their_effects(study):
     shares = {"sparsity_third": 30.0, "independent": 20.0, "sparsity_3": 10.0, "sparsity_10": 1.0}
     found = [
         entry(
@@ -129,7 +129,7 @@ def test_the_pictures_say_what_they_show(study, tmp_path):
     assert curves(results(study), tmp_path) is None
 
 
-def test_a_frame_stands_around_each_selected_word_and_a_line_under_each_gold_one():
+def test_selected_words_are_framed_and_gold_words_underlined():
     marks = [
         Marks("look", [True, False, True], 0.2, 0.25, [True, True, False]),
         Marks("smell", [False, True, True], 0.9, 1.0),

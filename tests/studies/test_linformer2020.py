@@ -47,7 +47,7 @@ def costs(materialised, fused, linformer):
     return results_of({"k_128": {f"measure.{name}": values for name, values in columns.items()}})
 
 
-def test_linear_has_to_be_linear_and_less(study):
+def test_linformer_has_to_be_linear_and_cheaper(study):
     judge = lambda *costs_of: study.verdicts["linformer-speed-memory"](costs(*costs_of)).status
     square, linear = (1.0, 4.0, 16.0), (1.0, 2.0, 4.0)
     assert judge(square, (2.0, 4.0, 8.0), linear) == HELD
@@ -55,7 +55,7 @@ def test_linear_has_to_be_linear_and_less(study):
     assert judge(square, square, (0.1, 0.4, 1.6)) == FAILED and judge(linear, linear, square) == FAILED
 
 
-def test_a_spectrum_is_of_nine_tenths_of_the_sum_by_layer():
+def test_spectra_count_the_values_for_nine_tenths_of_the_sum():
     random = np.random.default_rng(0)
     one = np.ones((1, 1, 16, 16)) / 16
     flat = np.eye(16)[None, None]
@@ -65,7 +65,7 @@ def test_a_spectrum_is_of_nine_tenths_of_the_sum_by_layer():
     assert found["rank"] == pytest.approx(np.mean(found["ranks"])) and 0.2 < found["initial_rank"] < 0.9
 
 
-def test_a_model_is_near_to_low_rank_where_a_quarter_is_enough(studies):
+def test_attention_is_low_rank_if_a_quarter_of_the_rank_suffices(studies):
     def judge(**ranks):
         rows = {row: {"measure.rank": [rank, rank + 0.01], "measure.initial_rank": [0.5, 0.5],
                       "measure.ranks": [[rank]] * 2} for row, rank in ranks.items()}  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_model_is_near_to_low_rank_where_a_quarter_is_enough(studies):
     assert studies["linformer2020/figure1"].verdicts["linformer-low-rank"](results_of({})).status == UNTESTED
 
 
-def test_a_perplexity_is_near_within_a_twentieth(studies):
+def test_perplexities_are_close_within_a_twentieth(studies):
     def judge(**rows):
         made = {row: {"evaluate.perplexity": [value, value + 0.1]} for row, value in rows.items()}
         return studies["linformer2020/figure3"].verdicts["linformer-quality"](results_of(made))

@@ -72,7 +72,7 @@ def test_an_unknown_study_is_one_line(papers, name):
         load_study(name, papers)
 
 
-def test_a_name_like_no_study_is_answered_by_the_command_that_lists_them(papers):
+def test_an_unlike_name_points_to_the_list_of_studies(papers):
     line = "study 'zzz': no such study; attention-research list studies prints their names"
     with pytest.raises(ConfigError, match=f"^{line}$"):
         load_study("zzz", papers)
@@ -153,7 +153,7 @@ STUDY = extend(load_study("fake/table"), rows=[Row("mine", "mine", settings={"va
 
 
 @pytest.mark.slow
-def test_a_study_of_ones_own_takes_what_its_base_has_recorded(fake, ran, in_process, tmp_path, monkeypatch):
+def test_a_users_study_reuses_the_records_of_its_base(fake, ran, in_process, tmp_path, monkeypatch):
     """Its results are under runs/ and, if requested, beside its file. Its page shows the command with the file."""
     run_study("fake/table", scale="quick", seeds=1, record=True)
     assert ran() == ["1.0 0", "2.0 0"]
@@ -181,7 +181,7 @@ def test_relative_imports_work_at_every_depth_and_in_a_fresh_process(papers, tmp
     assert said == f"{{'value': {value}}}\n"
 
 
-def test_folders_with_any_name_do_not_meet(tmp_path):
+def test_folders_with_similar_names_are_separate(tmp_path):
     """`a-b`, `a b` and `a.b` are not identifiers. Each folder has a file of the same name."""
     folders = [tmp_path / one for one in ("a-b", "a b", "a.b", "a_b")]
     for number, folder in enumerate(folders):

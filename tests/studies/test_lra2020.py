@@ -60,7 +60,7 @@ def test_printed_averages_are_those_of_their_cells_but_for_sinkhorn(study):
         )
 
 
-def test_printed_cells_are_the_table(root):
+def test_printed_cells_are_those_of_the_paper(root):
     with open(root / "experiments/lra2020/table1.csv", newline="") as file:
         rows = {line["row"]: line for line in csv.DictReader(file)}
     assert rows["listops_reformer"]["accuracy"] == "37.27" and rows["pathfinder_performer"]["accuracy"] == "77.05"
@@ -112,7 +112,7 @@ def made(costs, scores, majority=50.0):
     return results_of(rows)
 
 
-def test_most_have_to_cost_less_and_half_of_these_to_keep_the_score(study):
+def test_most_mechanisms_must_be_cheaper_and_half_of_them_keep_the_score(study):
     judge = lambda *found: study.verdicts[CLAIM](made(*found))
     full, less, slower = {"standard": (1.0, 100.0)}, (2.0, 10.0), (0.5, 10.0)
     keeps, loses = {"standard": 64, "linear": 63, "performer": 60}, {"standard": 64, "linear": 61, "performer": 60}

@@ -24,7 +24,7 @@ def devices(tmp_path, monkeypatch):
     return made
 
 
-def test_without_accelerators_or_alone_nothing_is_said(devices):
+def test_no_variables_are_set_without_accelerators_or_for_one_job(devices):
     assert device_environments(3, devices("null", "dri/renderD128")) == [{}] * 3
     assert device_environments(1, devices("nvidiactl", "nvidia0", "nvidia1")) == [{}]
 
@@ -57,7 +57,7 @@ def test_each_job_has_a_chip_of_a_tpu(devices):
     assert len({one["TPU_MESH_CONTROLLER_PORT"] for one in found}) == 2
 
 
-def test_a_core_is_claimed_once_and_let_go_with_the_process(tmp_path, monkeypatch):
+def test_cores_are_claimed_once_and_released_with_the_process(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "cores", lambda: [2, 3, 5])
     first, second = ClaimedCores(2, tmp_path), ClaimedCores(2, tmp_path)
     assert (first.cores, second.cores) == ([2, 3], [5])

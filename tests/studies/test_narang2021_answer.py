@@ -93,7 +93,7 @@ def test_the_scatter_names_every_row(study, printed, tmp_path):
     assert all(draw(made(study, {"gelu": 1.0}), tmp_path) is None for draw in study.figures)
 
 
-def test_names_stand_where_they_lie_on_nothing(study):
+def test_labels_do_not_overlap(study):
     labels = sys.modules[study.figures[0].func.__module__.replace("answer", "labels")]
     names, at = ["first", "second", "third"], [(50.0, 50.0), (60.0, 50.0), (390.0, 50.0)]
     places = labels.placed(names, at, width=400.0)
@@ -104,7 +104,7 @@ def test_names_stand_where_they_lie_on_nothing(study):
     assert places[2][2] == "right", "on the other side it would leave the picture"
 
 
-def test_speeds_are_those_of_the_run_in_which_rows_took_turns(study, answer, printed, monkeypatch):
+def test_speeds_come_from_the_interleaved_measurement(study, answer, printed, monkeypatch):
     """If such a run exists. The trials' own speeds were measured at different hours; here they say the opposite."""
     times = {row: 1e3 / float(cells["steps a second"]) for row, cells in printed.items()}
     spread = {row: {"median_ms": x, "low_ms": 0.99 * x, "high_ms": 1.01 * x} for row, x in times.items()}

@@ -152,7 +152,7 @@ def test_stale_trials_run_again_unless_they_are_kept(night, fake, capsys):
     assert night(crew, "fake/second") == 0 and crew.started == ["three 0"]
 
 
-def test_a_failing_trial_and_a_broken_study_do_not_end_the_night(night, monkeypatch, capsys):
+def test_a_failing_trial_and_a_broken_study_do_not_end_the_session(night, monkeypatch, capsys):
     crew = Crew(ends=lambda row: Ending("failed", "no such thing") if row == "one" else None)
     write = recording.run_study
 
@@ -169,7 +169,7 @@ def test_a_failing_trial_and_a_broken_study_do_not_end_the_night(night, monkeypa
     assert err.splitlines()[-1] == "error: 2 trials and 1 studies failed; the same command runs them again"
 
 
-def test_a_table_takes_what_a_later_one_that_shares_its_trials_has_recorded(night, fake):
+def test_a_table_takes_shared_trials_recorded_by_a_later_one(night, fake):
     twin = SECOND.replace("return {}", "return {}\n\nfrom .table import STUDY as FIRST")
     twin = re.sub(r"rows=.*?, scales", "rows=FIRST.rows[:2], scales", twin).replace("nothing),)", "nothing),)")
     (fake / "fake/twin.py").write_text(twin.replace("stages=(measure(nothing),)", "stages=FIRST.stages"))
@@ -214,7 +214,7 @@ def test_a_study_at_work_elsewhere_is_skipped(night, capsys):
     assert cells(out)["fake/table"][2] == "4"
 
 
-def test_the_hours_end_in_time_and_what_was_stopped_goes_on(night, monkeypatch, capsys):
+def test_the_session_ends_in_time_and_stopped_trials_continue(night, monkeypatch, capsys):
     """A clock that counts polls: the first trial ends, the second is asked to stop, and no other starts."""
     clock = iter(range(10**6))
 
@@ -265,7 +265,7 @@ def test_the_loop_starts_what_fits_and_ends_what_does_not_stop(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("state", ["stopped", "left"])
-def test_the_trials_of_a_group_without_time_wait_for_it(state):
+def test_trials_of_a_group_without_time_are_not_started_alone(state):
     members, other = [SimpleNamespace(id="a"), SimpleNamespace(id="b")], Path("c")
     folders = {"a": Path("a"), "b": Path("b"), "c": other}
     order = InOrder(folders, {Path("group"): Group(None, tuple(members))}, lambda *told: None)
@@ -275,7 +275,7 @@ def test_the_trials_of_a_group_without_time_wait_for_it(state):
     assert list(coming) == [other]
 
 
-def test_the_lowest_priority_is_handed_on_to_workers():
+def test_workers_inherit_the_lowest_priority():
     program = (
         "import os, subprocess, sys; from attention_research.studies.priority import lowest; lowest(); sys.exit("
         "subprocess.call([sys.executable, '-c', 'import os; print(os.nice(0), os.sched_getscheduler(0))']))"
@@ -354,7 +354,7 @@ def test_wrong_arguments_are_one_line(night, capsys, arguments, line):
     assert capsys.readouterr().err == f"error: {line}\n" and not Path("runs").exists()
 
 
-def test_a_modified_tree_is_refused_and_with_permission_told(night, fake, monkeypatch, capsys):
+def test_a_modified_tree_is_refused_or_named_with_permission(night, fake, monkeypatch, capsys):
     monkeypatch.setattr(environment, "modified", lambda: ["a.py", "b.py", "c.py", "d.py"])
     line = "error: --record: modified files: a.py, b.py, c.py and 1 more; commit or stash them, or give --allow-dirty"
     crew = Crew()
@@ -372,7 +372,7 @@ def test_a_modified_tree_is_refused_and_with_permission_told(night, fake, monkey
     assert "low priority" not in text  # the table shows no speed
 
 
-def test_records_are_no_modified_sources(tmp_path, monkeypatch):
+def test_records_are_not_modified_sources(tmp_path, monkeypatch):
     def git(*arguments):
         identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
         subprocess.run(["git", "-C", tmp_path, *identity, *arguments], check=True, capture_output=True)
@@ -396,7 +396,7 @@ def test_records_are_no_modified_sources(tmp_path, monkeypatch):
     assert environment.modified() == ["experiments/paper/table.py", "new.py"]
 
 
-def test_hours_come_from_the_trial_its_row_its_study_or_what_it_has_done(fake, monkeypatch):
+def test_hours_are_estimated_from_the_trial_its_row_or_its_study(fake, monkeypatch):
     study = load_study("fake/table", fake)
     trials = plan(study, "quick", study.rows_at("quick"), 2, "x")
     (one, again), (two, _) = trials[:2], trials[2:]

@@ -112,7 +112,7 @@ def test_what_training_in_expectation_costs_is_judged(studies):
         assert judged(study, f"must-hold-{claim}", {**rows, **worse}).status == FAILED
 
 
-def test_chunks_are_judged_on_words_that_move(studies):
+def test_chunks_are_judged_by_reordered_words(studies):
     study = studies["chiu2018/table1"]
     row = lambda error, recall: {
         "evaluate.error_rate": [error, error + 0.01], "measure.reordered_recall": [recall, recall + 0.001]

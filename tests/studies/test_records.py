@@ -54,7 +54,7 @@ def test_what_is_written_is_read_and_a_changed_trial_changes_one_line(tmp_path):
     assert records.read(tmp_path)["first1"]["stages"]["measure"]["value"] == 2.0
 
 
-def test_a_damaged_line_is_no_trial_and_the_others_stand(tmp_path):
+def test_a_damaged_line_is_skipped_and_the_others_are_read(tmp_path):
     add(tmp_path, [trial("row", seed) for seed in range(4)])
     *head, first, second, third, fourth, _ = lines(tmp_path)
     unknown = third.replace('"$shared":"', '"$shared":"0')
@@ -77,7 +77,7 @@ def test_one_file_a_trial_is_read_and_replaced(tmp_path):
     assert set(records.read(tmp_path)) == {"row0", "row1", "row2"} and not (tmp_path / "trials").exists()
 
 
-def test_what_sentence_statistics_share_stands_once(tmp_path):
+def test_shared_sentence_statistics_are_stored_once(tmp_path):
     """The part that belongs to the test set is shared by all of its trials. It is read in packed form."""
     rng = random.Random(0)
     texts = [[" ".join(rng.choices("abc", k=rng.randint(1, 9))) for _ in range(211)] for _ in range(3)]
@@ -90,7 +90,7 @@ def test_what_sentence_statistics_share_stands_once(tmp_path):
     assert [text.count(one["own"]) for one in packed] == [1, 1]
 
 
-def test_curves_samples_and_lists_are_bounded_once():
+def test_bounding_curves_samples_and_lists_is_idempotent():
     samples = [{"source": "word " * 100, "reference": ["a", "b" * 999], "score": 1 / 3}] * 20
     curve = [[step, step / 7] for step in range(1, 402)]
     found = trial("row", 0, samples=samples, weights={"w": [1 / 3, 1, True, None]}, loss=1 / 3)
@@ -120,7 +120,7 @@ STUDY = Study(
 FUNCTION = "def cost(*, length, seed, **_):\n    return {'value': length}\n"
 
 
-def test_a_change_of_places_and_ids_takes_the_records_along(experiments, tmp_path):
+def test_records_follow_changed_locations_and_ids(experiments, tmp_path):
     file, record = experiments / "paper" / "table.py", experiments / "paper" / "results" / "table" / "cpu"
     file.parent.mkdir(parents=True)
     file.write_text(STUDY.replace("FROM", FUNCTION).replace("SETTINGS", "{}"))

@@ -221,7 +221,7 @@ def test_optuna_missing_is_one_line(run, tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-def test_what_runs_is_what_the_table_and_the_options_say(run, capsys):
+def test_trials_follow_the_table_and_the_options(run, capsys):
     crew = Crew(rate)
     summary = run(crew, [f"{RATE}=1e-3..1e-1:log", "model.dropout_rate=0,0.1"], "random", trials=5)
     found = {row["id"]: row["cells"]["search.validation_loss"]["mean"] for row in summary["rows"]}
@@ -236,7 +236,7 @@ def test_what_runs_is_what_the_table_and_the_options_say(run, capsys):
     assert first.startswith(f"| learning_rate={min(rates(crew))!r}, dropout_rate={dropout:g}")
 
 
-def test_tpe_learns_where_it_is_good(run, tmp_path):
+def test_tpe_concentrates_on_good_regions(run, tmp_path):
     def bowl(given, step):
         return (given["model"]["dropout_rate"] - 0.3) ** 2
 
@@ -251,7 +251,7 @@ def test_tpe_learns_where_it_is_good(run, tmp_path):
 
 @pytest.mark.parametrize("kind", ["random", "tpe"])
 @pytest.mark.parametrize("jobs", fast_are(["3"], [1, 3]))
-def test_an_interrupted_search_loses_nothing_and_doubles_nothing(run, tmp_path, kind, jobs):
+def test_an_interrupted_search_loses_and_repeats_no_trial(run, tmp_path, kind, jobs):
     def at(count):
         def ends(number, given):
             if number == count:
@@ -286,7 +286,7 @@ def test_an_interrupted_search_loses_nothing_and_doubles_nothing(run, tmp_path, 
     assert len(more.started) == 2
 
 
-def test_a_result_that_was_not_told_is_told_and_not_run_again(run, tmp_path, monkeypatch):
+def test_an_unreported_result_is_reported_and_not_run_again(run, tmp_path, monkeypatch):
     """The command is killed after a trial has ended and before the journal has its result."""
 
     def killed(*arguments):
@@ -316,7 +316,7 @@ def test_a_failed_trial_ends_nothing_and_the_next_sitting_runs_it_again(run, tmp
     assert run(one_more, over, **{**options, "trials": 7})["finished"] == 7 and len(one_more.started) == 1
 
 
-def test_an_invalid_candidate_is_said_once_and_is_no_trial(run, tmp_path, capsys):
+def test_an_invalid_candidate_is_reported_once_and_is_not_a_trial(run, tmp_path, capsys):
     crew = Crew(lambda given, step: float(given["model"]["num_heads"]))
     summary = run(crew, ["model.num_heads=1..8", "model.dropout_rate=0..0.5"], "random", trials=8)
     assert {given["model"]["num_heads"] for given in crew.started} <= {1, 2, 4, 8} and len(crew.started) == 8
@@ -326,7 +326,7 @@ def test_an_invalid_candidate_is_said_once_and_is_no_trial(run, tmp_path, capsys
     assert len(summary["rows"]) == 8 and "num_heads=3" not in (tmp_path / "run/table.md").read_text()
 
 
-def test_nothing_but_invalid_candidates_is_an_error(run, tmp_path):
+def test_only_invalid_candidates_are_an_error(run, tmp_path):
     for _ in range(2):
         with pytest.raises(ConfigError, match="^the first 10 candidates are all invalid, the last: .*num_heads"):
             run(Crew(rate), ["model.num_heads=33..99"], "random", trials=8)
@@ -384,7 +384,7 @@ ASHA = {
 
 
 @pytest.mark.parametrize("objective", [None, "evaluate.bleu"])
-def test_halving_stops_at_the_rungs_what_is_not_among_the_best(run, tmp_path, objective):
+def test_halving_stops_trials_that_are_not_among_the_best(run, tmp_path, objective):
     crew = Crew(rate)
     over, options = [f"{RATE}={','.join(map(str, ASHA))}"], {"halving": 2, "overrides": EIGHT_STEPS}
     summary = run(crew, over, objective=objective, **options)
@@ -432,7 +432,7 @@ def test_a_stop_is_not_forgotten_by_an_interrupt(run, tmp_path):
     assert summary["rows"][1]["notes"].startswith("stopped early at step 1: validation loss 2.000")
 
 
-def test_a_loss_that_is_no_number_is_the_worst(run, tmp_path):
+def test_a_nan_loss_is_the_worst(run, tmp_path):
     crew = Crew(lambda given, step: rate(given) if rate(given) > 4 else math.nan)
     summary = run(crew, [f"{RATE}=1..9"], "tpe", trials=16)
     assert float(summary["best"]["options"].split("=")[1]) == min(one for one in rates(crew) if one > 4)

@@ -60,7 +60,7 @@ def test_clipping_is_flat_past_a_limit_and_positions_have_to_matter(studies):
     assert blind.status == FAILED and blind.cases["k = 2 against no positions"].outcome == OPEN
 
 
-def test_keys_values_and_both_are_each_held_against_neither(studies):
+def test_keys_values_and_both_are_compared_with_neither(studies):
     judge = lambda **values: studies[NAMES[2]].verdicts["relative-keys-or-values"](perplexities(**values))
     assert judge(both=50, keys=50, values=55, none=90).status == HELD
     partly = judge(both=50, keys=50, values=90, none=90)

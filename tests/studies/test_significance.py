@@ -39,7 +39,7 @@ from attention_research.tasks.evaluation import BleuEvaluation
 INF = math.inf
 
 
-def test_paired_is_students_t():
+def test_paired_equals_students_t():
     a, b = [1.31, 2.05, 2.9, 4.4], [1.0, 2.1, 2.2, 3.3]
     d = np.subtract(a, b)
     t = d.mean() / (d.std(ddof=1) / math.sqrt(len(d)))
@@ -55,7 +55,7 @@ def test_without_any_spread_a_difference_is_certain():
     assert paired([2.0, 3.0], [1.0, 2.0]).p == 0.0 and paired([2.0, 3.0], [2.0, 3.0]).p == 1.0
 
 
-def test_holm_is_rs():
+def test_holm_equals_r():
     """R: p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.005), "holm")."""
     found = holm(dict(zip("abcde", (0.01, 0.02, 0.03, 0.04, 0.005), strict=True)))
     assert list(found) == list("abcde")
@@ -115,7 +115,7 @@ def test_ranks_correlate_as_by_hand():
     assert same[:3] == (1.0, 1.0, 1.0) and str(same) == "1.00 (4 rows)"
 
 
-def test_the_interval_holds_the_true_correlation_as_often_as_it_says():
+def test_the_interval_of_a_correlation_has_its_nominal_coverage():
     """For normal pairs with Pearson correlation r, Spearman's is (6 / pi) asin(r / 2)."""
     rng, r, n, draws = np.random.default_rng(0), 0.6, 40, 1500
     true = 6 / math.pi * math.asin(r / 2)
@@ -139,7 +139,7 @@ def test_partial_rank_correlation_is_that_of_residuals():
     assert math.isnan(partial_rank_correlation(z, y, z).rho)
 
 
-def test_a_table_tells_how_well_it_agrees_with_the_printed_one():
+def test_a_table_reports_its_agreement_with_the_published_one():
     """For four or more common rows. With five rows the number of parameters can be held fixed."""
     losses, counts, printed = [3.0, 1.0, 4.0, 1.5, 9.0], [7.0, 5.0, 5.5, 6.0, 8.0], [2.0, 7.0, 1.0, 8.0, 3.0]
     rows = {name: {"train.loss": [loss - 0.1, loss + 0.1], "inspect.parameters": [count] * 2}
@@ -214,7 +214,7 @@ def test_the_paired_bootstrap_is_sacrebleus(kept):
     assert p_over_items(np.zeros(()), np.zeros(7)) == (1.0, 1.0)
 
 
-def test_what_cannot_be_paired_is_not_resampled():
+def test_unpaired_results_are_not_resampled():
     rng = np.random.default_rng(0)
     references = sentences(rng, 103, 1.0)
     one, other = stored([sentences(rng, 103, 0.8, references) for _ in range(2)], references)
@@ -298,7 +298,7 @@ def test_near_and_far_sources_are_resampled_alone():
     assert resampled(stored(said, references), "far_bleu") is None  # which sources are near is not stored
 
 
-def test_of_an_error_rate_less_is_better():
+def test_lower_error_rates_are_better():
     rng = np.random.default_rng(3)
     references = sentences(rng, 109, 1.0)
     texts = lambda side: [" ".join(words) for words in side]
@@ -333,7 +333,7 @@ def p_values(rng, noise, cases, seeds, *, in_pairs, effect=0.0, claims=8000):
 
 @pytest.mark.parametrize("in_pairs", [True, False], ids=["paired", "unpaired"])
 @pytest.mark.parametrize("noise", NOISE)
-def test_a_claim_of_which_nothing_is_true_seldom_gets_a_verdict(noise, in_pairs):
+def test_false_claims_rarely_get_a_verdict(noise, in_pairs):
     """Held, held under the named condition (here the first case), or reversed: each with a rate of at most `LEVEL`."""
     rng = np.random.default_rng(7)
     for cases, seeds in SHAPES:

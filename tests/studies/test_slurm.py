@@ -159,7 +159,7 @@ def test_a_killed_trial_and_a_requeued_job_end_as_a_local_run(slurm, root, tmp_p
 
 
 @on_slurm
-def test_what_sbatch_refuses_is_one_line(slurm, root, tmp_path):
+def test_a_job_refused_by_sbatch_is_one_line(slurm, root, tmp_path):
     process = sweep(root, f"--workdir={tmp_path}/x", "--runner=slurm", "--slurm=partition=moon")
     _, said = process.communicate(timeout=300)
     assert process.returncode == 1
@@ -167,7 +167,7 @@ def test_what_sbatch_refuses_is_one_line(slurm, root, tmp_path):
 
 
 @on_slurm
-def test_a_job_that_slurm_takes_back_saves_and_goes_on(slurm, root, tmp_path):
+def test_a_preempted_job_saves_and_continues(slurm, root, tmp_path):
     """The signal that Slurm sends 90 seconds before a job's time limit, or when it preempts the job."""
     there = tmp_path / "slurm"
     only = f"--workdir={there}", "--runner=slurm", "--slurm=partition=all,time=30", "--config.training.seed=3"
@@ -188,7 +188,7 @@ def test_a_job_that_slurm_takes_back_saves_and_goes_on(slurm, root, tmp_path):
         process.communicate(timeout=300)
 
 
-def test_a_job_that_is_taken_away_ends_as_soon_as_its_trial_has_saved(tmp_path, monkeypatch):
+def test_a_preempted_job_ends_as_soon_as_its_trial_has_saved(tmp_path, monkeypatch):
     """The signal interrupts the job while it waits for the trial's end."""
 
     def start(folder, **_):

@@ -51,7 +51,7 @@ def test_every_row_was_trained_evaluated_and_counted(run):
     assert pyarrow.parquet.read_table(workdir / "results.parquet").num_rows == 6
 
 
-def test_verdicts_are_computed_and_not_given_at_this_scale(run):
+def test_verdicts_are_computed_and_not_judged_at_this_scale(run):
     verdicts = json.loads((run[0] / "summary.json").read_text())["verdicts"]
     assert len(verdicts) == 3 and not any(verdict["judged"] for verdict in verdicts)
 

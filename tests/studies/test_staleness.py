@@ -73,7 +73,7 @@ def test_the_state_and_its_reason(now, changed, record, state):
     assert state_of(planned, {"program": {**RECORDED, **record}}) == state
 
 
-def test_nothing_is_lowered_where_the_answer_is_known(now):
+def test_programs_are_lowered_only_if_needed(now):
     planned, found, asked = now
     found["train"] = "u"
     assert state_of(planned, {"program": {**RECORDED, "sources": "after"}}) == Current()
@@ -159,7 +159,7 @@ def test_status_says_which_records_are_stale_and_why(fake, ran, capsys):
         assert main(["status", *arguments]) == 2 and line in capsys.readouterr().err
 
 
-def test_the_fit_of_a_measurement_counts_where_what_trains_the_trial_does_not(monkeypatch):
+def test_the_fit_of_a_measurement_counts_but_training_code_does_not(monkeypatch):
     of = lambda: sources.Sources().of("attention_research.analysis.position_probe:measure_probe", trained=True)
     with_it = of()
     assert with_it == of()

@@ -69,7 +69,7 @@ def test_the_formula_is_judged_by_its_largest_difference(study):
     ("text", "occurrence", "zero", "status"),
     [(0.3, 0.2, 0.0, HELD), (-0.3, 0.2, 0.0, FAILED), (-0.3, -0.2, 0.0, FAILED), (0.3, 0.2, 0.1, FAILED)],
 )
-def test_what_rare_terms_tell_is_judged_by_text_and_by_occurrence(study, text, occurrence, zero, status):
+def test_rare_terms_are_judged_by_text_and_by_occurrence(study, text, occurrence, zero, status):
     row = {"measure.text_bits_correlation": [text], "measure.occurrence_bits_correlation": [occurrence],
            "measure.idf_of_all_texts": [zero]}  # fmt: skip
     found = verdict(study, "rarer-terms-more-informative", {"imdb_bag_of_words": row, "bbc_bag_of_words": row})
@@ -115,7 +115,7 @@ def shown():
 
 
 @pytest.mark.slow
-def test_pictures_are_drawn_from_what_was_measured_and_from_nothing_else(study, tmp_path, saved):
+def test_pictures_are_drawn_from_measurements_only(study, tmp_path, saved):
     results = results_of(shown())
     object.__setattr__(results.study, "scales", study.scales)
     figures = [function(results, tmp_path) for function in study.figures]

@@ -80,7 +80,7 @@ def test_rows_with_data_of_their_own_have_floors_of_their_own():
     assert [one.name for one in planned] == ["floors, source language fr", "floors, source language en"]
 
 
-def test_a_floors_id_rests_on_what_a_config_says_and_inherits(root):
+def test_a_floors_id_depends_on_given_and_inherited_settings(root):
     """Defaults are not part of the id, so that a new setting does not change it."""
     said = lambda *changes: floors._said(load(root / "configs/translation/transformer.py:smoke", changes).resolved)
     assert said(("evaluation.split", "test"), ("evaluation.near", None)) == said()

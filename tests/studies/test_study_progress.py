@@ -16,7 +16,7 @@ def line(step, loss, split="train"):
     return json.dumps({"step": step, "split": split, "loss": loss, "tokens_per_second": 14300.0}) + "\n"
 
 
-def test_the_last_whole_training_line_counts(tmp_path):
+def test_the_last_complete_training_line_counts(tmp_path):
     metrics = tmp_path / "metrics.jsonl"
     assert last_entry(metrics) is None
     metrics.write_text(line(10, 6.0) * 500 + line(20, 5.5) + line(20, 5.0, "validation") + '{"step": 30, "sp')

@@ -21,7 +21,7 @@ from tests.tiers import fast_are
 RUN = Path("runs/fake-table-quick")
 
 
-def test_a_study_runs_once_and_says_everything(fake, ran, capsys):
+def test_a_study_runs_once_and_reports_everything(fake, ran, capsys):
     assert reproduce("fake/table", scale="quick") == 0
     summary = json.loads((RUN / "summary.json").read_text())
     out, err = capsys.readouterr()
@@ -202,7 +202,7 @@ def test_a_stopped_study_leaves_no_worker(fake, ran, number):
     assert (err.strip().splitlines()[-1].endswith(stopped)) is (number != signal.SIGKILL)
 
 
-def test_a_folder_at_work_refuses_a_second_process(fake, ran):
+def test_a_folder_in_use_refuses_a_second_process(fake, ran):
     with locked(RUN), pytest.raises(RunError, match="runs/fake-table-quick: another process uses this folder"):
         run_study("fake/table", scale="quick")
     assert ran() == []

@@ -118,7 +118,7 @@ def test_markdown_is_a_table_of_equal_lines():
     assert footnotes.parse(text) == [["row", "loss", "notes"], ["a|b", "1.0", "x y"], ["long name", "", ""]]
 
 
-def test_the_same_numbers_stand_in_every_form(tmp_path):
+def test_all_formats_have_the_same_numbers(tmp_path):
     found = results_of({"a": TRAINED, "b": {"train.loss": [5.0, 5.5]}})
     results.write(found, tmp_path)
     with open(tmp_path / "table.csv", newline="") as file:
@@ -129,7 +129,7 @@ def test_the_same_numbers_stand_in_every_form(tmp_path):
     assert [line["evaluate.bleu"] for line in lines] == [3.0, 4.0, None, None]
 
 
-def test_a_count_beyond_64_bits_is_written(tmp_path):
+def test_counts_beyond_64_bits_are_written(tmp_path):
     """The FLOPs of a long training are integers above 2^63."""
     results.write(results_of({"a": {"train.loss": [1.0, 2.0], "measure.flops": [10**19 + 1, 7]}}), tmp_path)
     lines = pyarrow.parquet.read_table(tmp_path / "results.parquet").to_pylist()
@@ -188,7 +188,7 @@ def test_without_matplotlib_one_line_names_the_extra(tmp_path):
     assert out == "pictures need matplotlib, the extra `report`: pip install 'attention_research[report]'\n"
 
 
-def test_means_over_seeds_are_of_the_seeds_that_are_there():
+def test_means_are_over_the_existing_seeds():
     found = results_of({"a": {"measure.x": [1.0, 2.0, 6.0], "measure.by": [[1.0, 5.0], [3.0, 5.0], [5.0, 8.0]]}})
     assert found.mean("a", "measure.x") == 3.0 and found.mean_list("a", "measure.by") == [3.0, 6.0]
     assert found.mean("b", "measure.x") is None and found.mean_list("a", "measure.none") == []

@@ -199,7 +199,7 @@ def test_a_row_has_the_seeds_that_its_scale_says():
         ("model.num_heads=1", ["--config.training.seed=2147483647", "--seeds=2"], "config.training.seed: expected"),
     ],
 )
-def test_what_would_be_one_trial_or_no_seed_is_refused(over, options, line, tmp_path, capsys):
+def test_duplicate_trials_and_missing_seeds_are_refused(over, options, line, tmp_path, capsys):
     words = ["sweep", f"--config={CONFIG}", "--over", over, f"--workdir={tmp_path / 'sweep'}", *options]
     assert main(words) == 2
     err = capsys.readouterr().err

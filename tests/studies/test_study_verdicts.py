@@ -56,7 +56,7 @@ def test_a_difference_is_clear_where_its_p_value_says_so(ours, theirs, outcome):
     assert found.clear is {CLEAR: True, UNMEASURED: None}.get(outcome, False)
 
 
-def test_words_follow_the_p_values():
+def test_the_wording_follows_the_p_values():
     results = losses(a=[1.0, 1.1, 1.3], b=[2.0, 2.1, 2.4], c=[1.0, 1.3, 1.1], d=[2.0])
     text = lambda *rows: compare(results, *rows).text
     assert text("a", "b") == "loss 1.13 (a) against 2.17 (b), clear over 3 seeds (p = 0.0016)"
@@ -229,7 +229,7 @@ def test_the_best_and_the_worst_of_several_rows_are_chosen_afterwards():
     assert asked.clear and not chosen.clear
 
 
-def test_a_number_stands_against_another_of_its_runs_or_a_fixed_one():
+def test_a_number_is_compared_with_another_of_its_runs_or_a_constant():
     numbers = {"measure.ours": [0.5, 0.9, 1.4], "measure.floor": [0.4, 0.8, 1.2]}
     results = results_of({"a": numbers})
     within_runs = against(results, "a", "measure.ours", "measure.floor")

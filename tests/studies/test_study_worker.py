@@ -85,7 +85,7 @@ def test_a_finished_stage_is_not_run_again(folder):
     assert folder.calls == ["evaluate"] and result["stages"]["train"]["loss"] == 1.5
 
 
-def test_a_loss_that_is_no_number_is_a_result(folder):
+def test_a_nan_loss_is_a_result(folder):
     def diverges(config, workdir, report):
         raise Diverged("step 7, seed 0: the loss is 2.5, the gradient of table is not finite")
 
@@ -139,7 +139,7 @@ def test_work_begun_by_an_earlier_version_is_not_taken_for_this_ones(tmp_path):
     assert read_program(place) == worker.begin(place, planned.to_json()) == {"sources": "old"}
 
 
-def test_cores_are_dealt_whole():
+def test_trials_get_whole_cores():
     cores = [2, 3, 5, 7, 11]
     assert shares(cores, 2) == [[2, 3, 5], [7, 11]]
     assert shares(cores, 5) == [[2], [3], [5], [7], [11]]

@@ -73,7 +73,7 @@ def test_fine_tunings_are_alike_for_all_rows(studies):
 
 
 @pytest.mark.slow
-def test_from_scratch_nothing_moves(studies, tmp_path):
+def test_from_scratch_parameters_are_untrained(studies, tmp_path):
     from attention_research.training.evaluation import Trained
     from attention_research.training.run import train
 
@@ -116,7 +116,7 @@ def test_verdicts_follow_the_numbers(studies):
     assert said.status == "did not hold" and "prefix_lm_lm, sentiment-1600" not in said.because.split(";")[0]
 
 
-def test_the_picture_has_a_line_a_row(studies, tmp_path):
+def test_the_picture_has_one_line_per_row(studies, tmp_path):
     study = studies["t5_2020/objectives"]
     results = dataclasses.replace(
         made(study, {"span_corruption": 80, "scratch": 50}), rows=(study.rows[0], study.rows[-1])

@@ -114,7 +114,7 @@ def test_verdicts_are_drawn_anew_below_the_same_table(table):
     assert (record / "table.md").read_text(encoding="utf-8") == f"{changed}## fake/table{below}"
 
 
-def test_what_another_table_records_later_fills_the_gap(table, fake):
+def test_a_missing_trial_is_filled_by_another_tables_record(table, fake):
     (fake / "fake/twin.py").write_text(TWIN)
     trials, folder = table()
     run_study("fake/table", scale="quick", render=True, record=True)

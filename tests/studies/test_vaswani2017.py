@@ -223,7 +223,7 @@ def test_the_printed_parsers(root, table4):
     assert [row.id for row in table4.rows if row.scales != ("smoke", "cpu")] == [row for row, _, _ in TABLE_4]
 
 
-def test_parsers_that_are_not_run_stand_in_the_table_and_say_so(tmp_path, table4):
+def test_parsers_that_are_not_run_are_marked_in_the_table(tmp_path, table4):
     trials = plan(table4, "cpu", table4.rows_at("cpu"), 2, "sources")
     assert list(dict.fromkeys(trial.row for trial in trials)) == TRAINED
     titles, *lines = table(collect(table4, "cpu", trials, Folder(tmp_path)))

@@ -100,7 +100,7 @@ def test_cider_is_the_mean_cosine():
         assert cider(hypotheses, references) == pytest.approx(by_cosines(hypotheses, references))
 
 
-def test_cider_is_ten_for_the_references_themselves_and_d_pays_for_repeats():
+def test_cider_is_ten_for_references_and_cider_d_penalises_repeats():
     long = [[given[0]] for given in SETS[0][1] if len(given[0]) >= 4]
     perfect = [given[0] for given in long]
     assert cider(perfect, long) == pytest.approx(10) == cider_d(perfect, long)

@@ -32,11 +32,11 @@ def test_macro_f1_and_accuracy_are_scikit_learns(guesses):
     assert macro_f1(counts) == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_class_that_none_had_and_none_was_given_counts_as_zero():
+def test_an_absent_class_counts_as_zero():
     assert macro_f1(confusion(np.array([0, 0]), np.array([0, 0]), 2)) == 0.5
 
 
-def test_a_split_is_scored_without_the_rows_that_only_fill(guesses):
+def test_a_split_is_scored_without_padding_rows(guesses):
     label, predicted = guesses
     data = SimpleNamespace(classes=tuple("abcde"), labels=lambda split: np.array([2, 2, 1]))
     ids = np.arange(67) - 6  # the first six rows are padding
@@ -49,7 +49,7 @@ def test_a_split_is_scored_without_the_rows_that_only_fill(guesses):
     assert "61 examples" in ClassificationEvaluation().summary(scores)
 
 
-def test_the_loss_is_summed_over_texts_and_not_over_filling_rows():
+def test_the_loss_is_summed_over_texts_without_padding_rows():
     p = np.array([[0.7, 0.3], [0.2, 0.8], [0.6, 0.4]])
     model = SimpleNamespace(log_probabilities=lambda batch, key=None: (jnp.log(jnp.asarray(p)), {}))
     task, batch = Classification(), {"label": jnp.asarray([1, 1, -1])}

@@ -68,7 +68,7 @@ def test_no_match_of_an_order_is_zero_as_in_multi_bleu():
 CONFIG = "configs/translation/transformer.py:smoke"
 
 
-def test_it_stands_beside_sacrebleu_under_its_own_name(root, monkeypatch):
+def test_it_is_reported_in_addition_to_sacrebleu(root, monkeypatch):
     """As an evaluation of a config: `bleu` and its signature equal those of the plain evaluation bit for bit."""
     monkeypatch.chdir(root)
     plain = build_experiment(load(CONFIG)).evaluation()

@@ -75,7 +75,7 @@ def test_a_source_is_scored_once_against_its_nearest_reference():
     assert error_rates(*zip(*shuffled, strict=True)) == (rate, whole)
 
 
-def test_the_floor_knows_one_sound_for_a_letter_and_silent_ones():
+def test_the_floor_maps_letters_to_one_sound_or_silence():
     """c is K, a is AE, t is T, and h is silent. One word that breaks the rule changes nothing."""
     letters = ["c a t", "t a c", "h a t", "c h a t", "a", "c a", "t a h"]
     sounds = ["K AE T", "T AE K", "AE T", "K AE T", "EY", "K AE", "T AE"]

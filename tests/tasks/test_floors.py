@@ -189,7 +189,7 @@ class Pairs:
         return np.bincount(self.target_tokens("train"), minlength=13)
 
 
-def test_translations_are_copied_remembered_or_both():
+def test_floors_copy_sources_or_use_the_nearest_pair():
     data, (sources, references) = Pairs(), Pairs.tests
     found = floors_of(data, BleuEvaluation(near=0.6))
     bleu = lambda texts, rows=(0, 1, 2): corpus_bleu([texts[i] for i in rows], [references[i] for i in rows])[0]
@@ -245,7 +245,7 @@ class Other(Pairs):
         self.__dict__ |= said
 
 
-def test_words_are_pronounced_as_the_nearest_and_letter_by_letter():
+def test_pronunciation_floors_use_the_nearest_word_and_letters():
     data = Other((["c a t s", "d o"], ["K AE T S", "D UW"]), (["c a t", "a c", "d o e"], ["K AE T", "AE K", "D OW"]))
     found = floors_of(data, ErrorRateEvaluation())
     sources, references = data.tests
@@ -291,7 +291,7 @@ def test_trees_programs_and_names():
     assert found["frequent"]["exact_match"] == pytest.approx(100 / 3) != found["first_words"]["exact_match"]
 
 
-def test_captions_of_other_pictures():
+def test_captions_of_other_pictures_are_a_floor():
     data = Other((["0", "1"], [["a dog", "a cat"], ["a dog"]]), (["0", "1", "2"], [["a dog"], ["a cat"], ["a dog"]]))
     evaluation = registry.lookup("evaluation", "captions")()
     found = floors_of(data, evaluation)
@@ -328,7 +328,7 @@ def test_classes_by_hand():
 
 
 @pytest.mark.slow
-def test_questions_without_their_pictures():
+def test_questions_without_pictures_are_a_floor():
     evaluation = registry.lookup("evaluation", "classification")()
     asked = CollageQuestions(side=48, max_length=13, vocabulary_size=61, train_pictures=67, held_out=11)
     found = floors_of(asked, evaluation)

@@ -63,7 +63,7 @@ def test_the_labels_are_the_references_where_none_are_given():
         assert metric(hypotheses, references, (*labels, "never")) == pytest.approx(share * own)
 
 
-def test_space_around_an_answer_is_no_error():
+def test_space_around_an_answer_does_not_matter():
     assert glue_metrics.accuracy([" yes", "no"], ["yes", "no "]) == 100.0
     assert glue_metrics.matthews([" yes", "no"], ["yes", "no "]) == 100.0
     assert glue_metrics.accuracy(["y es", "No"], ["yes", "no"]) == 0.0
@@ -90,7 +90,7 @@ def test_a_correlation_with_a_constant_is_zero(texts):
         assert metric(texts, references) == metric(references, texts) == 0.0
 
 
-def test_no_text_scores_nothing():
+def test_empty_input_scores_zero():
     for metric in (glue_metrics.accuracy, glue_metrics.f1_macro, glue_metrics.matthews):
         assert metric([], []) == 0.0
     assert glue_metrics.f1([], [], "yes") == 0.0
@@ -135,6 +135,6 @@ def test_normalisation_is_squads(text, expected):
     assert glue_metrics.normalized(text) == expected
 
 
-def test_tokens_count_as_often_as_they_stand_in_both():
+def test_common_tokens_count_with_their_multiplicity():
     assert glue_metrics.token_f1("b b a", "b a c a") == pytest.approx(2 * 2 / 7)
     assert glue_metrics.token_f1("", "") == glue_metrics.token_f1("a", "b") == 0.0

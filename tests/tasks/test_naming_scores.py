@@ -62,7 +62,7 @@ def test_mixing_weights_by_hand():
     assert mixing_weights([(0.3, False, True)]) == {}
 
 
-def test_first_words_are_those_that_a_name_can_have():
+def test_first_words_are_possible_words_of_a_name():
     assert first_words("self . <name> = use ( <string> ) cache", 3) == "self use cache"
 
 

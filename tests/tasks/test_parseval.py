@@ -41,7 +41,7 @@ def test_one_sentence_by_hand(case):
     assert scores["wrong_length"] == 100.0 * (case in ("a word too few", "nothing"))
 
 
-def test_particles_are_adverbs_and_empty_brackets_are_none():
+def test_particles_count_as_adverbs_and_empty_brackets_do_not_count():
     assert parseval(["(VP XX (PRT XX )PRT )VP"], ["(VP XX (ADVP XX )ADVP )VP"])["f1"] == 100.0
     assert brackets("(S XX (PRN , . )PRN (NP )NP )S")[0] == {("S", 0, 1): 1}
 

@@ -56,7 +56,7 @@ def test_generated_programs_give_what_python_gives():
 
 
 @pytest.mark.parametrize("expression", MORE)
-def test_what_is_evaluated_is_what_python_gives(expression):
+def test_evaluation_equals_pythons(expression):
     code = f"def f(xs): return {expression}"
     found = [(ours(code, numbers), of_python(code, numbers)) for numbers in LISTS]
     assert all(repr(mine) == repr(theirs) for mine, theirs in found)
@@ -114,7 +114,7 @@ def test_everything_else_is_refused(code):
         function_of(code)([3, 1, 2])
 
 
-def test_what_would_take_long_or_grow_large_is_refused_soon():
+def test_long_or_large_computations_are_refused_quickly():
     nested = "[1 for x in xs]"
     for _ in range(8):
         nested = f"[sum({nested}) for x in xs]"

@@ -119,7 +119,7 @@ def test_the_mean_of_the_gradients_is_that_of_the_exact_expectation(generator, b
             np.testing.assert_allclose(gradient[name], x, atol=1e-9, err_msg=name)
 
 
-def test_without_a_key_nothing_moves_the_generator():
+def test_without_a_key_the_generator_gets_no_gradient():
     merge, parameters = made(IndependentGenerator)
     parameters = {name: jnp.asarray(x, jnp.float32) for name, x in parameters.items()}
     parameters["generator.score.bias"] += 3.0  # so that something is selected
@@ -164,14 +164,14 @@ def test_random_precision_is_the_mean_over_random_choices():
     assert np.mean(drawn) == pytest.approx(scores(reviews)["random_precision"], abs=4 * np.std(drawn) / 500**0.5)
 
 
-def test_without_gold_or_without_a_word_there_is_no_precision():
+def test_precision_is_undefined_without_gold_or_selection():
     assert "precision" not in scores([one_review(gold=None)])
     nothing = scores([one_review(selected=np.zeros(4, bool))])
     assert "precision" not in nothing and nothing["recall"] == 0 and nothing["spans"] == 0
     assert "accuracy" not in scores([one_review(rating=np.array([0.75]))])
 
 
-def test_an_evaluation_leaves_out_rows_that_only_fill_and_takes_the_heaviest_words():
+def test_an_evaluation_skips_padding_rows_and_selects_the_largest_weights():
     batch = {**BATCH, "gold": np.array([[0, 0, 1, 1], [1, 0, 0, 0], [0] * 4], np.int32)}
     weights = np.array([[1, 2, 3, 4], [9, 1, 1, 0], [0] * 4], float)
     model = SimpleNamespace(read=lambda source: {"ratings": SAID, "selected": SELECTED, "weights": weights})

@@ -120,7 +120,7 @@ REFERENCES = ["yes sir", "yes sir", "no", "Yes, sir!"]
 HYPOTHESES = ["yes sir", "no", "perhaps", "yes sir"]
 
 
-def test_the_evaluation_gives_every_metric_and_what_a_constant_answer_would():
+def test_the_evaluation_reports_every_metric_and_its_majority_floor():
     evaluation = TextToTextEvaluation(
         metrics=("accuracy", "f1_macro", "matthews", "f1", "exact_match", "token_f1"), positive="yes sir"
     )

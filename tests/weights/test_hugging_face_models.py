@@ -261,7 +261,7 @@ def test_what_cannot_be_loaded_is_refused_in_one_line(tmp_path):
         load(tmp_path / "nowhere")
 
 
-def test_ends_are_found_by_their_names_and_their_numbers(tmp_path):
+def test_end_tokens_are_found_by_name_and_by_number(tmp_path):
     saved(gpt2, tmp_path)
     numbering = load(tmp_path).numbering
     assert numbering.theirs[EOS] == numbering.theirs[BOS] == V - 1 and numbering.theirs[PAD] is None
