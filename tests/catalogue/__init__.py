@@ -12,11 +12,11 @@ FAMILIES = {
     "scores": "Alignment scores",
     "selection": "Soft, hard, local and monotonic selection",
     "copying": "Copying and coverage",
-    "positions": "Positions",
-    "efficient": "Cheaper than quadratic",
-    "no_dot_product": "No dot product",
-    "vision": "Images",
-    "variants": "Changes to dot-product attention",
+    "positions": "Position encodings and biases",
+    "efficient": "Sub-quadratic attention",
+    "no_dot_product": "Mixing without dot products",
+    "vision": "Attention over images",
+    "variants": "Variants of dot-product attention",
 }
 
 

@@ -17,29 +17,30 @@ from tests.catalogue import FAMILIES, Mechanism, mechanisms
 HEAD = """\
 # The catalogue
 
-Every mechanism of `attention_research.kernels`: a pure function on arrays, one file each. What a column claims is
-tested: `tests/kernels/test_kernel_laws.py` walks the descriptions in `tests/catalogue/` through
-gradients, padding, empty rows, causality, permutations, bfloat16, shapes and JAX's transforms; the oracle is an
-implementation that shares no code with ours. This page is written by
+This page lists every mechanism of `attention_research.kernels`. Each is a pure function on arrays in a file of its own.
+All columns are tested: `tests/kernels/test_kernel_laws.py` checks gradients, padding, empty rows, causality,
+permutations, bfloat16, shapes and JAX's transforms for each description in `tests/catalogue/`. The oracle is an
+implementation that shares no code with ours. This command writes the page:
 
     python -m tests.catalogue > docs/catalogue.md
 
-*Causal*: exactly no gradient from later positions. *Cached*: one position at a time gives the same numbers.
-*Blockwise*: no array of all scores. *Time, memory*: their exponents in the sequence length, forward and backward,
-{measured}; a dash where it was not measured.
+*Causal*: the gradient from later positions is exactly zero. *Cached*: computing one position at a time gives the same
+numbers. *Blockwise*: the full array of scores is never created. *Time, memory*: their exponents in the sequence length,
+for the forward and backward pass, {measured}. A dash means that it was not measured.
 """
 COLUMNS = ("mechanism", "paper", "equation", "causal", "cached", "blockwise", "time, memory", "oracle")
 FOLDER = Path("experiments/narang2021")
 ROWS_HEAD = """\
-## Whole Transformers: the 52 rows of Narang et al. 2021, and what ran otherwise than written
+## Whole Transformers: the 52 rows of Narang et al. 2021, and variants as written in the papers
 
-Changes of one baseline, [`narang2021.py`](../configs/text_to_text/narang2021.py); the overrides of each stand in
-[`rows.py`](../experiments/narang2021/rows.py). Parameters are those of the paper's sizes, as
+Every row changes one baseline, [`narang2021.py`](../configs/text_to_text/narang2021.py), by the overrides in
+[`rows.py`](../experiments/narang2021/rows.py). The numbers of parameters are for the paper's sizes, counted by
 
     attention-research inspect --study=narang2021/table1 --scale=paper --json
 
-counts them (`narang2021/as_written` for the last ones). All go through `tests/models/test_narang_rows.py`: every
-parameter alive within two updates, causality by gradient, cached decoding, padding, scan against loop, bfloat16.
+and, for the last rows, by the same command with `narang2021/as_written`. `tests/models/test_narang_rows.py` tests all
+rows: every parameter gets a gradient within two updates, causality by gradient, cached decoding, padding, scan against
+loop, and bfloat16.
 """
 ROWS_COLUMNS = ("row", "parameters", "paper", "equation", "oracle")
 

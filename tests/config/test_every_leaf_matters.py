@@ -48,12 +48,12 @@ BEHAVIOUR = {
     "training.log_every": f"{RUN}test_wmt14_trains_from_packed_rows",
     "training.eval_every": f"{RUN}test_wmt14_trains_from_packed_rows",
     "training.varied": "tests/training/test_replicas.py::test_every_replica_is_its_single_run",
-    "training.initial": f"{INITIAL}test_parameters_are_the_other_runs_and_the_rest_is_new",
-    "training.initial_checkpoint": f"{INITIAL}test_parameters_are_the_other_runs_and_the_rest_is_new",
-    "training.initial_parts": f"{INITIAL}test_a_part_is_the_other_runs_and_the_rest_is_drawn",
+    "training.initial": f"{INITIAL}test_parameters_come_from_the_other_run_and_the_rest_is_new",
+    "training.initial_checkpoint": f"{INITIAL}test_parameters_come_from_the_other_run_and_the_rest_is_new",
+    "training.initial_parts": f"{INITIAL}test_a_part_comes_from_the_other_run_and_the_rest_is_random",
     "training.eval_batches": "tests/config/test_every_leaf_matters.py::test_eval_batches_bound_an_evaluation",
     "evaluation.average": "tests/training/test_averaging.py::test_the_newest_on_the_schedule_are_averaged",
-    "evaluation.near": "tests/training/test_run.py::test_near_and_far_sources_are_scored_apart",
+    "evaluation.near": "tests/training/test_run.py::test_near_and_far_sources_are_scored_separately",
 }
 BASE = {
     "max_length": 13,

@@ -98,7 +98,7 @@ def low():
 
 
 @pytest.mark.parametrize("name", ["standard", "mixed"])
-def test_products_are_bfloat16_and_what_is_kept_is_float32(name, low):
+def test_products_are_bfloat16_and_stored_arrays_are_float32(name, low):
     """Every product of the forward and backward pass is in bfloat16, except for the lookup of T5's biases.
 
     That lookup is a product with a one-hot matrix, which is small and exact in float32 only.
@@ -156,7 +156,7 @@ def distance(a, b):
 
 
 @pytest.mark.slow
-def test_gradients_are_as_far_from_float32s_as_rounded_weights_make_them(gradients):
+def test_gradient_errors_are_those_of_rounded_weights(gradients):
     """The error is within 3 times the error from rounding the weights alone (measured: 1.4).
 
     For each parameter it is within 12 roundings of the gradient's norm (measured: 8.4), or of a hundredth of the total
@@ -169,7 +169,7 @@ def test_gradients_are_as_far_from_float32s_as_rounded_weights_make_them(gradien
         assert distance({name: low[name]}, {name: x}) <= 12 * ROUNDING * max(np.linalg.norm(x), floor), name
 
 
-def test_an_update_is_that_of_the_float32_masters(gradients, steps):
+def test_updates_are_applied_to_float32_parameters(gradients, steps):
     """Compared with the rule in float64 on the bfloat16 gradient: equal up to float32 rounding, not bfloat16."""
     run, step = steps["bfloat16"]
     _, first, after = followed(run, step, 1)
@@ -204,7 +204,7 @@ def test_updates_below_bfloat16s_resolution_add_up(steps, rounding):
     assert np.mean(np.concatenate([(low[name] != 0).ravel() for name in kernels])) > 0.99
 
 
-def test_a_checkpoint_gives_the_masters_back_to_the_bit(steps, tmp_path):
+def test_a_checkpoint_restores_the_parameters_bitwise(steps, tmp_path):
     run, step = steps["bfloat16"]
     state = followed(run, step, 3)[2]
     with Checkpoints(tmp_path) as checkpoints:

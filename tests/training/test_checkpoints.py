@@ -53,7 +53,7 @@ def settings(**values):
     return SimpleNamespace(**{"keep": 2, "keep_best": 0, "checkpoint_every": 1, "steps": 100, **values})
 
 
-def test_what_is_saved_is_the_state_of_then_while_training_goes_on(tmp_path):
+def test_checkpoints_hold_the_state_at_saving_while_training_continues(tmp_path):
     """The steps donate the arrays that are being written: their memory is reused before the write has ended."""
     step = jax.jit(lambda state: jax.tree.map(lambda x: x * 2 + 1, state), donate_argnums=0)
     state = make_state(rows=3001)
@@ -123,7 +123,7 @@ def test_without_a_good_checkpoint_there_is_none(two, tmp_path):
         assert checkpoints.latest() is None and checkpoints.clean() is None and checkpoints.steps() == []
 
 
-def test_what_a_killed_process_left_is_no_checkpoint_and_is_deleted_by_the_next_run_only(two, tmp_path):
+def test_unfinished_checkpoints_are_deleted_by_the_next_run_only(two, tmp_path):
     workdir = tmp_path / "run"
     shutil.copytree(two, workdir)
     left = [workdir / "checkpoints" / name for name in ("8.orbax-checkpoint-tmp", "deleting-2")]
@@ -160,7 +160,7 @@ def test_the_newest_the_scheduled_and_the_best_stay(tmp_path):
     }  # fmt: skip
 
 
-def test_a_disk_that_refuses_is_one_line_and_the_last_checkpoint_stays(two, tmp_path, limit_file_size, capfd):
+def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(two, tmp_path, limit_file_size, capfd):
     workdir = tmp_path / "run"
     shutil.copytree(two, workdir)
     with Checkpoints(workdir) as checkpoints:
@@ -180,7 +180,7 @@ def test_a_disk_that_refuses_is_one_line_and_the_last_checkpoint_stays(two, tmp_
 
 
 @pytest.mark.slow
-def test_what_orbax_leaves_behind_after_a_refusal_is_not_reported_later(two, tmp_path, limit_file_size):
+def test_warnings_of_orbax_after_a_failure_are_suppressed(two, tmp_path, limit_file_size):
     """Orbax abandons coroutines. Python would warn about them after the line with the error, even at exit."""
 
     async def abandoned():

@@ -24,7 +24,7 @@ class Time:
         return result
 
 
-def test_steps_compilation_evaluation_and_waiting_are_told_apart():
+def test_steps_compilation_evaluation_and_waiting_are_separated():
     time = Time()
     clock = Clock(time)
     metrics = {"tokens": jnp.asarray(12.0), "loss": jnp.asarray(1.0)}

@@ -53,7 +53,7 @@ def ran(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_every_validation_has_the_numbers_of_those_that_are_not_on_the_test_split(ran):
+def test_validations_have_the_evaluations_that_do_not_use_the_test_split(ran):
     folder, _ = ran
     lines = [line for line in read_metrics(folder) if line["split"] == "validation"]
     assert [line["step"] for line in lines] == [2, 4]
@@ -64,7 +64,7 @@ def test_every_validation_has_the_numbers_of_those_that_are_not_on_the_test_spli
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_evaluate_gives_each_by_name_as_that_evaluation_alone_would(ran, tmp_path):
+def test_evaluate_reports_each_evaluation_by_name(ran, tmp_path):
     folder, document = ran
     assert json.loads((folder / "evaluation.json").read_text())["evaluations"].keys() == document["evaluations"].keys()
     further = document["evaluations"]
@@ -162,7 +162,7 @@ def test_the_metric_knows_the_direction_of_a_criterion():
         ("written.blue", r"best_by: bleu has no blue; did you mean bleu\?"),
     ],
 )
-def test_what_checkpoints_cannot_be_kept_by_is_one_line(value, line):
+def test_an_invalid_criterion_for_checkpoints_is_one_line(value, line):
     with pytest.raises(ConfigError, match=line):
         criterion_of(config(("training.best_by", value)))
 
@@ -200,7 +200,7 @@ def test_sections_by_name_are_set_by_their_paths_and_have_constructors():
     }
 
 
-def test_no_further_evaluation_is_no_part_of_a_trials_identity():
+def test_an_empty_set_of_evaluations_does_not_change_the_identity():
     plain = load(CONFIG)
     assert plain.resolved["evaluations"] == {} and "evaluations" not in plain.given
     assert load(CONFIG, [("evaluations", "{}")]).identity == plain.identity
@@ -237,7 +237,7 @@ def test_mistakes_in_sections_by_name_are_one_line(path, value, line):
         load(CONFIG, [(path, value)])
 
 
-def test_a_setting_of_a_named_section_that_is_not_there_is_offered():
+def test_unknown_settings_of_named_sections_get_a_suggestion():
     with pytest.raises(
         ConfigError, match=r"evaluations\.b\.exmples: no such setting; did you mean config\.evaluations\.b"
     ):
@@ -248,7 +248,7 @@ def test_a_setting_of_a_named_section_that_is_not_there_is_offered():
 
 
 @pytest.mark.parametrize("kind", registry.FAMILIES["evaluation"])
-def test_what_is_read_from_the_source_is_what_the_class_says(kind):
+def test_metrics_read_from_the_source_equal_those_of_the_class(kind):
     assert columns.metrics_of(kind) == registry.lookup("evaluation", kind).metrics
 
 
@@ -300,6 +300,6 @@ def test_metrics_are_read_from_the_source_with_those_of_bases_and_others(tmp_pat
     assert columns.evaluated("chrf").title == "chrF"
 
 
-def test_a_floor_that_is_not_reached_is_told_as_its_metric_prints():
+def test_an_unreached_floor_is_reported_in_the_metrics_format():
     floor = PERPLEXITY.floors[0]
     assert PERPLEXITY.missed(floor, 1234.5) == "perplexity not below unigram's 1,234" and not PERPLEXITY.higher

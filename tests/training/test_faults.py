@@ -94,7 +94,7 @@ KILLS = ("writing", "starting", "stepping", "stepping", "writing", "stepping", "
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_run_killed_again_and_again_is_the_uninterrupted_one_to_the_last_bit(whole, tmp_path, root, seed):
+def test_a_repeatedly_killed_run_equals_the_uninterrupted_one_bitwise(whole, tmp_path, root, seed):
     """SIGKILL at nine moments.
 
     The run's log, parameters and optimizer state then equal those of an uninterrupted run.
@@ -121,7 +121,7 @@ def test_a_run_killed_again_and_again_is_the_uninterrupted_one_to_the_last_bit(w
     assert_same(workdir, whole)
 
 
-def test_a_terminated_run_saves_says_how_to_continue_and_does(whole, tmp_path, root):
+def test_a_terminated_run_saves_and_can_be_continued(whole, tmp_path, root):
     """SIGTERM after the fifth step saves a checkpoint within the usual grace period of 10 seconds.
 
     Then the run goes on.

@@ -21,7 +21,7 @@ def adam_by_hand(weights, inputs, rate, gradient):
     return weights
 
 
-def test_updates_are_adams_one_for_each_input():
+def test_there_is_one_adam_update_for_each_input():
     inputs = np.random.default_rng(0).standard_normal((17, 3))
     start = np.array([1.0, -2.0, 0.5])
     loss = lambda weights, x: jnp.sum((weights - x) ** 2)

@@ -68,7 +68,7 @@ def test_a_symbolic_link_and_a_folder_of_temporary_files_with_special_names(tmp_
 
 
 @pytest.mark.parametrize("harm", ["an array", "a file", "everything"])
-def test_a_checkpoint_is_read_back_before_it_is_called_saved(harm, tmp_path, monkeypatch):
+def test_a_checkpoint_is_read_back_before_it_counts_as_saved(harm, tmp_path, monkeypatch):
     """A checkpoint with a missing array, cut short or unreadable is set aside, and the previous one is kept."""
     with Checkpoints(tmp_path) as checkpoints:
         checkpoints.save(1, STATE)

@@ -46,7 +46,7 @@ def test_a_loss_that_is_not_finite_is_named(value):
         health.check()
 
 
-def test_of_replicas_the_seed_is_named():
+def test_the_seed_of_a_replica_is_named():
     health = Health(NAMES, ["seed 4", "seed 5"])
     both = jax.tree.map(lambda *x: jnp.stack(x), metrics(1.0), metrics(2.0, table=jnp.nan))
     health.watch(1, both)
@@ -54,7 +54,7 @@ def test_of_replicas_the_seed_is_named():
         health.check()
 
 
-def test_a_state_that_an_update_has_spoilt_is_not_for_saving():
+def test_a_state_with_nan_is_not_saved():
     health, state = Health(NAMES, ["seed 0"]), {"parameters": GOOD, "statistics": {"mean": jnp.zeros(2)}}
     health.check_state(1, state)
     with pytest.raises(Diverged, match="step 2: encoder.kernel is not finite after the update"):
@@ -71,7 +71,7 @@ PETABYTES = 2**49
     [lambda: jax.jit(lambda x: jnp.sort(jnp.broadcast_to(x, (PETABYTES,))))(1.0), lambda: np.ones(PETABYTES)],
     ids=["device", "host"],
 )
-def test_memory_that_ran_out_names_the_batch_size_and_what_to_do(take):
+def test_out_of_memory_errors_name_the_batch_size_and_remedies(take):
     with pytest.raises(RunError) as caught, enough_memory(4096):
         take()
     line = str(caught.value)
@@ -79,7 +79,7 @@ def test_memory_that_ran_out_names_the_batch_size_and_what_to_do(take):
     assert "training.accumulation_steps" in line and "remat=True" in line
 
 
-def test_another_failure_of_the_devices_stays_what_it_is():
+def test_other_device_errors_are_not_changed():
     with pytest.raises(jax.errors.JaxRuntimeError, match="Disallowed"), enough_memory(4096):
         with jax.transfer_guard("disallow"):
             jax.jit(lambda x: x)(np.ones(3))

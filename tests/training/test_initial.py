@@ -108,7 +108,7 @@ def begun(config):
 
 
 @pytest.mark.parametrize("wanted", fast_are(["2"], ["last", "2"]))
-def test_parameters_are_the_other_runs_and_the_rest_is_new(trained, tuned, wanted):
+def test_parameters_come_from_the_other_run_and_the_rest_is_new(trained, tuned, wanted):
     """The trained run has the same seed, so its fresh parameters would differ from the trained ones."""
     settings = tuned(initial_checkpoint=wanted)
     state, _ = begun(settings)
@@ -127,7 +127,7 @@ def test_parameters_are_the_other_runs_and_the_rest_is_new(trained, tuned, wante
     ("before", "after"),
     [("learned", "random_frozen"), pytest.param("random_frozen", "learned", marks=pytest.mark.slow)],
 )
-def test_a_part_is_the_other_runs_and_the_rest_is_drawn(place, before, after):
+def test_a_part_comes_from_the_other_run_and_the_rest_is_random(place, before, after):
     """Between models with different pooling, where one trains the table that the other keeps frozen."""
 
     def made(embedding, pooling, **training):
@@ -183,7 +183,7 @@ def test_the_first_loss_is_the_trained_models(trained, tuned, whole):
     )
 
 
-def test_what_was_taken_stands_in_the_environment(trained, whole):
+def test_the_source_is_recorded_in_the_environment(trained, whole):
     (taken,) = json.loads((whole / "environment.json").read_text())["initial"]
     assert taken["run"] == str(trained) and (taken["checkpoint"], taken["step"]) == ("last", 4)
     assert taken["config"] == Config.from_json((trained / "config.json").read_text()).hash
@@ -191,7 +191,7 @@ def test_what_was_taken_stands_in_the_environment(trained, whole):
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on_without_the_other(place, trained, tuned, whole, monkeypatch):
+def test_an_interrupted_run_continues_without_the_other_run(place, trained, tuned, whole, monkeypatch):
     """The other run's checkpoints are removed after the third step. The continued run equals the uninterrupted one."""
     count, fetch = iter(range(1, 100)), Clock.next
 
@@ -227,7 +227,7 @@ def test_replicas_start_from_the_run_of_their_seed_or_all_from_one(place, tuned,
     assert [one["run"] for one in taken] == list(dict.fromkeys(folder.name for folder in runs))
 
 
-def test_nothing_but_a_sentence_about_what_does_not_fit(place, trained, texts, tuned):
+def test_mismatches_are_reported_before_anything_is_written(place, trained, texts, tuned):
     """The error is raised before anything is written."""
     own = config(texts[1], 4, initial=str(trained))
     wide = tuned().override([("model.width", 10)])
@@ -253,7 +253,7 @@ def test_nothing_but_a_sentence_about_what_does_not_fit(place, trained, texts, t
         tuned(initial_checkpoint="newest")
 
 
-def test_a_run_of_replicas_is_no_beginning(place, trained, texts, tuned):
+def test_a_run_of_replicas_cannot_be_the_initial_run(place, trained, texts, tuned):
     several = place / "several"
     several.mkdir()
     (several / "config.json").write_text(config(texts[0], 4, replicas=2).to_json())
@@ -261,7 +261,7 @@ def test_a_run_of_replicas_is_no_beginning(place, trained, texts, tuned):
         train(tuned(several), place / "refused")
 
 
-def test_the_identity_knows_of_it_only_where_it_is_set(texts):
+def test_the_identity_depends_on_it_only_if_it_is_set(texts):
     fresh = config(texts[0], 4)
     before = copy.deepcopy(fresh.resolved)
     for name in ("initial", "initial_checkpoint", "initial_parts"):

@@ -14,7 +14,7 @@ def send(number):
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_patient_block_goes_on_and_leaves_when_it_likes(number, status):
+def test_a_patient_block_continues_until_it_leaves(number, status):
     said, done, before = [], [], signal.getsignal(number)
     with pytest.raises(Interrupted) as caught, stopping(said.append) as stop:
         stop.patient = True
@@ -26,7 +26,7 @@ def test_a_patient_block_goes_on_and_leaves_when_it_likes(number, status):
     assert caught.value.code == status and signal.getsignal(number) is before
 
 
-def test_before_there_is_something_to_save_it_ends_at_once():
+def test_a_signal_before_the_first_step_ends_at_once():
     said, done = [], []
     with pytest.raises(Interrupted), stopping(said.append):
         send(signal.SIGTERM)
@@ -34,7 +34,7 @@ def test_before_there_is_something_to_save_it_ends_at_once():
     assert not done and said[0].startswith("SIGTERM: stopped at once; the same command continues")
 
 
-def test_signals_that_come_together_are_one_wish():
+def test_simultaneous_signals_count_once():
     said, done = [], []
     with pytest.raises(Interrupted), stopping(said.append) as stop:
         stop.patient = True

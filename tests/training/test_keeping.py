@@ -81,7 +81,7 @@ def other_words(place, *splits):
 
 
 @pytest.mark.slow
-def test_the_training_text_may_change_or_go(place, capsys):
+def test_the_training_text_may_change_or_be_deleted(place, capsys):
     """`evaluate` gives the same numbers and `generate` the same text, from another folder and with an empty cache."""
     before, written = scores(place / "run"), []
     for change in (
@@ -127,7 +127,7 @@ def test_other_files_are_evaluated_without_the_text_of_the_run(place, capsys):
 
 
 @pytest.mark.slow
-def test_a_copied_project_is_used_where_it_is(place, monkeypatch):
+def test_a_copied_project_uses_its_own_files(place, monkeypatch):
     """The copy is used whether or not the first place still exists unchanged. The text is looked for at both places."""
     before, copied = scores(place / "run"), place.parent / "copied"
     shutil.copytree(place, copied)
@@ -159,7 +159,7 @@ def content(folder):
 
 
 @pytest.mark.parametrize("split", fast_are(["train"], ["train", "validation"]))
-def test_training_does_not_go_on_with_a_changed_text(place, root, capsys, monkeypatch, split):
+def test_training_does_not_continue_with_a_changed_text(place, root, capsys, monkeypatch, split):
     """The error is one line that names the file. Nothing in the folder is overwritten."""
     monkeypatch.chdir(place)
     other_words(place, split)
@@ -176,7 +176,7 @@ def test_training_does_not_go_on_with_a_changed_text(place, root, capsys, monkey
     assert main(arguments(root, "run", **{"training.steps": 3})) == 0
 
 
-def test_what_a_run_keeps_is_checked(place, capsys):
+def test_files_kept_by_a_run_are_checked(place, capsys):
     """A damaged or missing vocabulary gives a one-line error in every command."""
     (file,) = [path for path in (place / "run/vocabulary").iterdir() if path.suffix == ".model"]
     file.write_bytes(file.read_bytes()[:-1])
@@ -233,7 +233,7 @@ def test_every_tokenizer_is_kept(place, root, monkeypatch, kind):
 
 
 @pytest.mark.slow
-def test_what_is_left_out_cut_or_there_twice_is_said(place, root, monkeypatch, capsys):
+def test_omitted_cut_and_duplicate_examples_are_reported(place, root, monkeypatch, capsys):
     """The numbers are printed to stderr once, when training starts, and stored in data.json."""
     monkeypatch.chdir(place)
     lines = ["le mot rouge rouge", "", "le mot", "x" * 99, "le  mot vert"]

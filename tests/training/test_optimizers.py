@@ -199,12 +199,12 @@ def test_adafactor_keeps_a_row_and_a_column_of_each_layer():
     assert moments.v[kernel].size == 3 and moments.v[f"{stack}.query.bias"].shape == (3, 7)
 
 
-def test_stacks_are_known_by_name():
+def test_stacks_are_recognised_by_name():
     assert stack_of("decoder.stack.segments.12.cross_attention.query.kernel") == "decoder.stack.segments.12"
     assert stack_of("vocabulary.table") == stack_of("segments_of.kernel") == ""
 
 
-def test_per_layer_hands_the_order_of_names_on():
+def test_per_layer_keeps_the_order_of_names():
     import optax
 
     transformation = per_layer(optax.scale(2.0))

@@ -58,7 +58,7 @@ def test_a_rematerialised_steps_losses_and_gradients_are_the_same():
 
 
 @pytest.mark.slow
-def test_it_needs_less_memory_alone_and_with_accumulation():
+def test_remat_needs_less_memory_alone_and_with_accumulation():
     """Memory is the count that `inspect` prints, less the state, for 12 layers.
 
     Measured: 9.9 to 1.0 MB; in 4 parts 2.8 to 0.6 MB. Each of the two options saves memory, and both together save more

@@ -125,7 +125,7 @@ SEEDS = {"seeds": (5, 6), "settings": (5, 5, 5)}
 
 
 @pytest.mark.parametrize("case", MARKED)
-def test_lines_say_whose_they_are(runs, case):
+def test_lines_of_joint_runs_name_the_replica(runs, case):
     """Only lines of joint runs name the replica, by its index, since seeds may be equal."""
     (joint, alone, dealt), seeds = runs(case), SEEDS[case]
     first = [(line["step"], line["seed"], line["replica"]) for line in lines(joint) if line["split"] == "train"]
@@ -259,7 +259,7 @@ def test_members_are_the_trials_that_would_run_alone(runs):
     assert member_configs(single) == [single] and member_configs(single)[0] is single
 
 
-def test_a_command_line_needs_no_quotes():
+def test_lists_on_a_command_line_need_no_quotes():
     texts = ",".join(LISTS)
     assert member_configs(config("seeds", ("training.varied", texts))) == member_configs(config("settings"))
 
@@ -275,7 +275,7 @@ def test_a_command_line_needs_no_quotes():
         (["training.seed"], "training.seed: expected PATH=VALUE,VALUE, such as "),
     ],
 )
-def test_what_cannot_vary_is_one_line_before_anything_is_written(tmp_path, varied, line):
+def test_settings_that_cannot_vary_are_refused_before_writing(tmp_path, varied, line):
     with pytest.raises(ConfigError) as caught:
         train(config("seeds", ("training.varied", varied)), tmp_path / "run")
     assert str(caught.value).startswith(f"config.training.varied: {line}") and "\n" not in str(caught.value)
@@ -292,7 +292,7 @@ def test_a_wrong_value_or_path_is_one_line():
 # Settings that are arrays
 
 
-def test_a_varied_number_is_a_number_with_a_path():
+def test_a_varied_number_is_a_float_with_a_path():
     rate = Varied(0.3, "model.dropout_rate")
     assert rate == 0.3 and hash(rate) == hash(0.3) and isinstance(rate, float)
     assert copy.deepcopy(rate).path == "model.dropout_rate" and copy.deepcopy(rate) == 0.3
@@ -307,7 +307,7 @@ RATES = np.asarray([0.0, 1e-6, 0.1, 0.25, 1 / 3, 0.5, 0.999], np.float32)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
-def test_dropout_of_a_varied_rate_drops_what_the_number_does(dtype):
+def test_a_varied_dropout_rate_equals_the_constant(dtype):
     """Bitwise equal, values included, if the compiler does not fold a constant's division into a multiplication."""
     x, key, marker = jnp.arange(1, 64, dtype=dtype).reshape(7, 9), jax.random.key(3), Varied(0.1, "rate")
 
@@ -323,7 +323,7 @@ def test_dropout_of_a_varied_rate_drops_what_the_number_does(dtype):
     assert dropout(x, marker, None) is x
 
 
-def test_which_snippets_are_fed_with_their_contexts_follows_a_varied_rate():
+def test_feeding_of_contexts_follows_a_varied_rate():
     from types import SimpleNamespace
 
     from attention_research.models.copying.conv_attention import ConvAttention

@@ -171,7 +171,7 @@ def test_the_checkpoint_of_the_lowest_validation_loss_stays(tmp_path, monkeypatc
 
 
 @pytest.mark.slow
-def test_a_step_never_waits_for_the_host(tmp_path, monkeypatch):
+def test_a_step_does_not_wait_for_the_host(tmp_path, monkeypatch):
     """Nothing is fetched from the devices before the first line is logged, and no array is transferred implicitly."""
     steps, fetched, value = [], [], ArrayImpl._value
     place = MeshExecution.place
@@ -236,7 +236,7 @@ def test_a_failed_start_leaves_the_folder_as_it_was(end, whole, tmp_path, at_ste
 SCHEDULE = ("training.schedule", {"kind": "cosine", "warmup_steps": 1})
 
 
-def test_a_schedule_that_more_steps_stretch_is_said(whole, tmp_path, at_step):
+def test_a_schedule_stretched_by_more_steps_is_reported(whole, tmp_path, at_step):
     """A half cosine over 5 steps has ended at step 5, but not over 9 steps. noam does not depend on the length."""
 
     def fail():
@@ -258,7 +258,7 @@ def test_a_schedule_that_more_steps_stretch_is_said(whole, tmp_path, at_step):
 
 
 @pytest.mark.parametrize("kind", FAMILIES["schedule"])
-def test_every_schedule_says_it_where_its_rates_depend_on_the_runs_length(kind):
+def test_every_schedule_that_depends_on_the_length_reports_it(kind):
     given = {"kind": kind, **({"boundaries": (3, 8)} if kind == "step" else {})}
     before, now = (config(steps, ("training.schedule", given)) for steps in (12, 24))
     line = stretched(before, now, 6)
@@ -266,7 +266,7 @@ def test_every_schedule_says_it_where_its_rates_depend_on_the_runs_length(kind):
     assert stretched(before, before, 6) is None
 
 
-def test_what_does_not_fit_the_devices_writes_nothing(tmp_path):
+def test_settings_that_do_not_fit_the_devices_write_nothing(tmp_path):
     for given in ({"parallel.mesh.tensor": 64}, {"parallel.strategy": "pmap", "training.replicas": 2}):
         with pytest.raises((RunError, ConfigError)):
             train(config(6, *given.items()), tmp_path / "run")
@@ -274,7 +274,7 @@ def test_what_does_not_fit_the_devices_writes_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_start_that_was_killed_claims_nothing(whole, tmp_path):
+def test_a_killed_start_does_not_fix_the_config(whole, tmp_path):
     """The killed start leaves files with another vocabulary. The run then follows the config that is given next."""
     other = config(9, ("vocabulary_size", 7000), ("model.dropout_rate", 0.5))
     (tmp_path / "config.json").write_text(other.to_json())
@@ -366,7 +366,7 @@ def test_evaluation_and_generation(whole):
 
 
 @pytest.mark.slow
-def test_near_and_far_sources_are_scored_apart(whole):
+def test_near_and_far_sources_are_scored_separately(whole):
     trained = Trained(whole[0])
     trained.evaluation.near = 0.4
     found = evaluation._evaluate_one(trained, 0)
@@ -378,7 +378,7 @@ def test_near_and_far_sources_are_scored_apart(whole):
     assert f"near {found['near_bleu']:.2f} (" in found["summary"] and 0 <= found["near_bleu"] <= 100
 
 
-def test_what_is_trained_on_a_mesh_is_read_on_one_device(whole, tmp_path):
+def test_a_run_trained_on_a_mesh_is_read_on_one_device(whole, tmp_path):
     """The config's mesh needs eight devices, which do not exist here."""
     workdir = tmp_path / "run"
     shutil.copytree(whole[0], workdir)

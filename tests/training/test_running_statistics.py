@@ -62,7 +62,7 @@ def test_a_step_replaces_the_running_moments(batch):
     assert set(metrics) == {"loss", "correct", "tokens", "gradient_norm", "finite_gradients", "learning_rate"}
 
 
-def test_parts_of_a_batch_give_the_mean_of_theirs(batch):
+def test_parts_of_a_batch_give_their_mean(batch):
     start, step = trained(parts=2)
     state, _ = jax.jit(step)(jax.jit(start)(0), batch)
     each = [moved(batch["x"][part::2]) for part in range(2)]
@@ -70,7 +70,7 @@ def test_parts_of_a_batch_give_the_mean_of_theirs(batch):
     np.testing.assert_allclose(state["statistics"]["norm.variance"], np.mean([v for _, v in each], axis=0), rtol=1e-5)
 
 
-def test_mapped_devices_give_the_mean_of_theirs(batch):
+def test_mapped_devices_give_their_mean(batch):
     """Uses `vmap` with the axis name of pmap, which has the same collectives."""
     start, step = trained(axis_name=AXIS)
     state = jax.tree.map(lambda x: jnp.stack([x, x]), jax.jit(start)(0))

@@ -102,7 +102,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_choice_that_cannot_be_is_refused(case):
+def test_an_invalid_choice_is_refused(case):
     settings, message = REFUSED[case]
     with pytest.raises(ConfigError, match=f"config.training.chosen_checkpoint: .*{message}"):
         load("configs/translation/transformer.py:smoke", settings.items())
@@ -139,7 +139,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_what_cannot_be_read_is_one_line(workdir, case, capsys):
+def test_an_unreadable_checkpoint_is_one_line(workdir, case, capsys):
     change, wanted, status, message = MISTAKES[case]
     change(workdir)
     assert main(["generate", f"--workdir={workdir}", "--input=un", f"--checkpoint={wanted}"]) == status

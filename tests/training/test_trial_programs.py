@@ -52,7 +52,7 @@ def test_a_kernels_scale_changes_the_programs_that_call_it_and_no_other(hashes, 
 
 
 @pytest.mark.slow
-def test_how_a_trial_is_run_is_no_part_of_its_program(hashes, root, monkeypatch):
+def test_execution_settings_do_not_change_the_program(hashes, root, monkeypatch):
     monkeypatch.chdir(root)
     spread = [("parallel.mesh.data", 8), ("training.replicas", 2), ("training.log_every", 3), ("training.seed", 5)]
     assert program_hashes(config(*spread), evaluated=False) == {n: x for n, x in hashes[0].items() if n != "decode"}

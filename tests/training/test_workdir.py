@@ -27,7 +27,7 @@ def limit_file_size():
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_line_that_the_disk_takes_in_part_is_taken_back(tmp_path, limit_file_size):
+def test_a_partly_written_line_is_removed(tmp_path, limit_file_size):
     log = MetricsLog(tmp_path, 0)
     log.write(step=1, split="train", loss=2.5)
     size = (tmp_path / "metrics.jsonl").stat().st_size
@@ -68,7 +68,7 @@ def test_validation_losses_are_means_over_seeds_of_numbers(tmp_path):
     assert LOSS.costs(tmp_path) == {2: 4.5, 6: 3.0}
 
 
-def test_a_run_that_is_older_than_a_setting_goes_on_where_the_setting_means_what_was_done(tmp_path):
+def test_an_older_run_continues_if_new_settings_have_their_old_meaning(tmp_path):
     config = load("configs/translation/transformer.py:smoke")
     document = json.loads(config.to_json())
     del document["resolved"]["training"]["chosen_checkpoint"]
@@ -177,6 +177,6 @@ def test_a_missing_package_is_one_line_that_names_the_extra(monkeypatch):
             tracking.check([kind])
 
 
-def test_what_tracks_a_run_is_no_part_of_its_identity():
+def test_tracking_does_not_change_the_identity():
     plain = load("configs/translation/transformer.py:smoke")
     assert plain.override([("training.track", ("tensorboard",))]).identity == plain.identity

@@ -156,7 +156,7 @@ def test_logits_are_theirs_in_our_order(both):
     np.testing.assert_allclose(likelihood, np.take_along_axis(logs, asked[..., None], -1)[..., 0], rtol=0, atol=1e-4)
 
 
-def test_what_is_never_written_has_no_probability(both):
+def test_tokens_that_are_never_written_have_probability_zero(both):
     _, _, loaded = both
     silent = [row for row, quiet in enumerate(loaded.numbering.silent) if quiet]
     name = next(name for name in loaded.parameters if name in ("vocabulary.bias", "vocabulary.output_bias"))
@@ -164,7 +164,7 @@ def test_what_is_never_written_has_no_probability(both):
 
 
 @pytest.mark.slow
-def test_gpt2_continues_prompts_of_several_lengths_as_theirs(tmp_path):
+def test_gpt2_continues_prompts_as_theirs(tmp_path):
     model = saved(gpt2, tmp_path)
     loaded, end = load(tmp_path), V - 1
     prompts = [their_ids(1, length)[0] for length in (2, 5, 9)]
@@ -194,7 +194,7 @@ def test_a_sentence_encoder_without_a_head_has_their_hidden_states(tmp_path):
     assert loaded.config.resolved["model"]["vocabulary"]["kind"] == "unscaled"
 
 
-def test_padding_is_hidden_as_they_hide_it(tmp_path):
+def test_padding_is_masked_as_in_theirs(tmp_path):
     model, ids = saved(bert, tmp_path), their_ids()
     loaded = load(tmp_path)
     padded = ids.copy()
@@ -217,7 +217,7 @@ def test_several_files_of_bfloat16_are_one_model(tmp_path):
         assert x.dtype == jnp.float32
 
 
-def test_first_names_of_norms_are_read(tmp_path):
+def test_former_names_of_norms_are_read(tmp_path):
     saved(bert, tmp_path)
     before = load(tmp_path).parameters
     arrays = load_file(tmp_path / "model.safetensors")
@@ -240,7 +240,7 @@ def refused(folder, **changes):
     return str(raised.value)
 
 
-def test_what_cannot_be_loaded_is_refused_in_one_line(tmp_path):
+def test_unsupported_checkpoints_are_refused_in_one_line(tmp_path):
     saved(gpt2, tmp_path)
     assert "model_type is 'llama'; expected one of bert, gpt2, marian, t5" in refused(tmp_path, model_type="llama")
     assert "activation_function is 'mish'; expected one of gelu" in refused(tmp_path, activation_function="mish")

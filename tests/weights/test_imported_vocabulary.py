@@ -76,7 +76,7 @@ def test_bytes_are_theirs_and_decode_to_the_text(bytes_of_gpt2):
     assert numbering.silent[PAD] and numbering.silent[BOS] and numbering.theirs[BOS] == numbering.theirs[EOS]
 
 
-def test_t5_has_its_sentinels_last_counted_down(tmp_path):
+def test_t5_has_its_sentinels_last_in_descending_order(tmp_path):
     folder = folder_of(tmp_path, "t5", 9, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0)
     names = ["<pad>", "</s>", "<unk>", "a", "b", "<extra_id_1>", "<extra_id_0>"]
     model = {"type": "Unigram", "unk_id": 2, "vocab": [[name, -1.0] for name in names]}
@@ -106,14 +106,14 @@ def test_marian_reads_with_sentencepiece_and_numbers_by_its_list(tmp_path):
     assert CheckpointFolder(folder).numbering.theirs[:4] == (39, 39, 0, 1)
 
 
-def test_the_copy_in_the_cache_is_enough(wordpiece):
+def test_the_copy_in_the_cache_suffices(wordpiece):
     first = HuggingFaceTokenizer(folder=str(wordpiece), vocabulary_size=40).fit(())
     (wordpiece / "vocab.txt").unlink()
     again = HuggingFaceTokenizer(folder=str(wordpiece), vocabulary_size=40).load(first.path)
     assert again.fingerprint == first.fingerprint and again.encode(TEXTS[:2]) == first.encode(TEXTS[:2])
 
 
-def test_what_is_wrong_is_one_line(wordpiece):
+def test_an_unusable_vocabulary_is_one_line(wordpiece):
     small = HuggingFaceTokenizer(folder=str(wordpiece), vocabulary_size=7)
     with pytest.raises(ConfigError, match=r"has 14 tokens, more than vocabulary_size, 7$"):
         small.fit(())
@@ -122,7 +122,7 @@ def test_what_is_wrong_is_one_line(wordpiece):
         HuggingFaceTokenizer(folder=str(wordpiece), vocabulary_size=40).fit(())
 
 
-def test_without_roles_four_silent_rows_come_first():
+def test_without_special_tokens_four_silent_rows_come_first():
     numbering = Numbering.of(3, {})
     assert numbering.theirs == (None, None, None, None, 0, 1, 2) and numbering.silent == (True,) * 4 + (False,) * 3
     assert numbering.ours == {0: 4, 1: 5, 2: 6}

@@ -31,7 +31,7 @@ def test_its_published_similarities():
     np.testing.assert_allclose(means[1:] @ means[0], PUBLISHED, atol=2e-6)
 
 
-def test_it_becomes_a_run_that_can_be_analyzed(tmp_path):
+def test_an_imported_run_can_be_analyzed(tmp_path):
     run = lambda *words: subprocess.run(
         [sys.executable, "-m", "attention_research", *words], capture_output=True, text=True, timeout=600
     )

@@ -70,7 +70,7 @@ class Harmful:
 
 
 @pytest.mark.parametrize("place", range(5))
-def test_a_pickle_that_would_run_something_runs_nothing(tmp_path, place):
+def test_harmful_pickles_are_not_executed(tmp_path, place):
     """The harmful call is put into each of the file's five pickles."""
     harm, file = tmp_path / "harm", tmp_path / "harmful.pth"
     pickles = [torch_archive.MAGIC, torch_archive.VERSION, {"little_endian": True}, {}, []]
@@ -95,7 +95,7 @@ def test_other_names_are_refused_in_one_line(tmp_path, called):
         torch_archive.read(tmp_path / "file")
 
 
-def test_what_is_no_such_file_is_one_line(tmp_path):
+def test_an_invalid_file_is_one_line(tmp_path):
     whole = legacy({"weight": torch.randn(50)}, tmp_path / "whole").read_bytes()
     torch.save({"weight": torch.randn(5)}, tmp_path / "zip")
     model = torch.nn.Linear(2, 2)
@@ -150,7 +150,7 @@ def photographs():
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the wheel of scikit-image is pinned for Python 3.11")
-def test_real_photographs_show_what_they_show():
+def test_real_photographs_are_classified_correctly():
     loaded = mobilenet_v2.load()
     assert sum(x.size for x in loaded.parameters.values()) == 3_504_872, "as torchvision counts"
     classify = lambda parameters, image: loaded.structure.merge(parameters, loaded.statistics).log_probabilities(
@@ -163,7 +163,7 @@ def test_real_photographs_show_what_they_show():
 
 @pytest.mark.slow
 @pytest.mark.data
-def test_it_becomes_a_run_from_which_others_take_their_features(tmp_path):
+def test_an_imported_run_provides_features_to_others(tmp_path):
     """The new run is a classifier of other classes on smaller images, with a shorter frozen network."""
     words = ("import", "mobilenet_v2", f"--workdir={tmp_path / 'imagenet'}")
     command = [sys.executable, "-m", "attention_research", *words]

@@ -71,7 +71,7 @@ def test_the_run_has_their_sizes_and_no_tokens(theirs):
     assert sum(x.size for x in loaded.parameters.values()) == sum(x.numel() for x in theirs[1].parameters())
 
 
-def test_another_side_interpolates_positions_and_other_classes_empty_the_head(theirs):
+def test_another_size_interpolates_positions_and_other_classes_reset_the_head(theirs):
     """Section 3.2, against SciPy's zoom, which the released code uses."""
     folder, _ = theirs
     wider = [("side", 35), ("model.max_length", 26), ("model.num_classes", 4)]
@@ -86,14 +86,14 @@ def test_another_side_interpolates_positions_and_other_classes_empty_the_head(th
     np.testing.assert_allclose(ours(loaded, images(35))[0], -np.log(4), rtol=1e-6)
 
 
-def test_interpolation_keeps_what_is_linear():
+def test_interpolation_is_exact_for_linear_functions():
     grid = lambda side: np.stack(np.meshgrid(*2 * [np.linspace(-1, 1, side)]), axis=-1).reshape(side * side, 2)
     table = np.concatenate([[[7.0, 7.0]], grid(4)])
     np.testing.assert_allclose(interpolated(table, 122), np.concatenate([[[7.0, 7.0]], grid(11)]), atol=1e-6)
     np.testing.assert_allclose(interpolated(table, 17), table, atol=1e-6)
 
 
-def test_what_changes_the_equations_is_refused_in_one_line(theirs, tmp_path):
+def test_settings_that_change_the_equations_are_refused(theirs, tmp_path):
     folder, _ = theirs
     for file in folder.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())

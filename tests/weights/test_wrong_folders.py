@@ -66,7 +66,7 @@ def test_a_vocabulary_of_lines_is_numbered_as_theirs(tmp_path, case):
 
 
 @pytest.mark.parametrize("said", [{}, {"do_lower_case": False}, {"strip_accents": False}, {"strip_accents": True}])
-def test_what_the_folder_says_of_its_tokenizer_is_done(tmp_path, said):
+def test_settings_of_the_folders_tokenizer_are_followed(tmp_path, said):
     transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
     folder = written(tmp_path, lines("café", "cafe", "DOG"), pad_token_id=0)
     (folder / "tokenizer_config.json").write_text(json.dumps(said))
@@ -206,7 +206,7 @@ def test_wrong_weights_are_one_line(tmp_path, case):
     refused(folder, line, lambda: load(folder))
 
 
-def test_the_folder_that_they_change_is_right(tmp_path):
+def test_the_unchanged_folder_is_valid(tmp_path):
     folder = written(tmp_path, lines(), **SIZES)
     save_file({**tensors(), "embeddings.position_ids": np.arange(7)}, folder / "model.safetensors")
     assert len(load(folder).parameters) > 10

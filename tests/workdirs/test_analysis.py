@@ -61,7 +61,7 @@ def test_its_numbers_are_those_of_the_analyses(workdir, capsys):
     assert not any(asks in page for asks in ('src="http', "<script", 'rel="stylesheet"', "@import", "url(http"))
 
 
-def test_a_language_model_reads_the_text_and_its_own_continuation(workdir, tmp_path):
+def test_a_language_model_shows_the_text_and_its_own_continuation(workdir, tmp_path):
     assert main(["analyze", f"--workdir={workdir}", "--examples=5", "--what=maps", f"--output={tmp_path}"]) == 0
     trained, shown = Trained(workdir), passes(tmp_path)
     assert [one["of"] for one in shown] == ["text", "continuation"] * 3
@@ -79,8 +79,8 @@ def test_a_language_model_reads_the_text_and_its_own_continuation(workdir, tmp_p
     assert text["queries"] == labels(trained.data.tokenizer, tokens["target"][: len(text["queries"])].tolist())
 
 
-def test_an_encoder_decoder_reads_the_reference_and_its_own_output(sounds, capsys):
-    """Page, JSON and terminal name both; the weights are those of the model for each of the two alone."""
+def test_an_encoder_decoder_shows_the_reference_and_its_own_output(sounds, capsys):
+    """Page, JSON and terminal name both. The weights are those of the model on each of the two alone."""
     assert main(["analyze", f"--workdir={sounds}", "--examples=5", "--what=maps"]) == 0
     out = capsys.readouterr().out.splitlines()
     trained, shown = Trained(sounds), passes(sounds / "analysis")
@@ -115,7 +115,7 @@ def labels_of(trained):
     return lambda tokens: labels(trained.data.tokenizer, tokens)
 
 
-def test_what_is_asked_for_is_done_alone(workdir, tmp_path, capsys):
+def test_only_requested_analyses_run(workdir, tmp_path, capsys):
     assert main(["analyze", f"--workdir={workdir}", "--examples=3", "--what=spectra", f"--output={tmp_path}"]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {
         "analysis.html", "analysis.json", "spectra_decoder_self_attention.png",

@@ -39,7 +39,7 @@ def test_differences_are_those_of_the_configs_and_environments(runs):
     assert found.scoring == {}  # one of them has no score
 
 
-def test_other_signatures_are_said(make_run, evaluation, tmp_path):
+def test_different_signatures_are_reported(make_run, evaluation, tmp_path):
     other = {**evaluation, "signature": "nrefs:1|tok:none"}
     folders = [make_run(tmp_path / name, 6, evaluation=x) for name, x in (("a", evaluation), ("b", other))]
     found = compare([*folders, folders[0]])
@@ -81,7 +81,7 @@ def test_a_mistake_is_one_line_and_status_2(case, runs, capsys):
     assert out == "" and err.startswith("error: ") and err.count("\n") == 1 and expected in err
 
 
-def test_a_study_is_no_run(make_run, tmp_path, capsys):
+def test_a_study_is_not_a_run(make_run, tmp_path, capsys):
     make_run(tmp_path / "study" / "trials" / "0abc", 6)
     assert main(["compare", str(tmp_path / "study"), str(tmp_path / "study")]) == 2
     assert "its runs are its trials, such as" in capsys.readouterr().err

@@ -181,7 +181,7 @@ def test_status_compare_and_report_of_a_trained_run(trained, tmp_path, capsys):
     assert page.count("<svg") >= 2 and "Samples" in page and "finished" in page
 
 
-def test_a_model_card_stands_beside_the_file(trained, file):
+def test_a_model_card_is_written_beside_the_file(trained, file):
     card = file.with_suffix(".card.md").read_text(encoding="utf-8")
     config = trained[1].config
     assert card.startswith("# second\n") and f"hash {config.hash}" in card and "wmt14_translate/fr-en" in card

@@ -49,7 +49,7 @@ def copied(tokens):
     return tokens
 
 
-def test_what_is_blank_cut_or_unknown_is_said_with_its_lines(words):
+def test_blank_cut_and_unknown_lines_are_reported(words):
     said = []
     lines = ["one two", "", " \t\u2028", "two " * 10_000, "one four five", "\ufeff"]
     assert generate(trained(words, copied), lines, said.append) == [
@@ -62,7 +62,7 @@ def test_what_is_blank_cut_or_unknown_is_said_with_its_lines(words):
     ]
 
 
-def test_nothing_is_said_of_lines_that_are_read_as_they_are(words):
+def test_unchanged_lines_are_not_reported(words):
     said = []
     assert generate(trained(words, copied), ["one", "two three"], said.append) == ["one", "two three"]
     assert generate(trained(words, copied), [], said.append) == [] and said == []
@@ -75,13 +75,13 @@ def test_many_lines_are_named_in_part_and_counted(words):
     assert line.startswith("blank, and left blank: lines 1, 2, 3, ") and line.endswith(" 20 and 1,214 more")
 
 
-def test_a_hypothesis_at_the_limit_is_said(words):
+def test_a_hypothesis_at_the_limit_is_reported(words):
     said = []
     generate(trained(words, lambda tokens: [4] * 3 + [EOS], extra_length=2), ["one", "two two two"], said.append)
     assert said == ["output ends at its length limit (decoding.extra_length, max_length): line 1"]
 
 
-def test_a_prompt_keeps_its_end_and_stands_before_its_continuation(words):
+def test_a_prompt_keeps_its_end_and_precedes_its_continuation(words):
     """Room for a continuation is left: the prompt takes 4 of the model's 8 tokens."""
     said, seen = [], []
 
@@ -96,7 +96,7 @@ def test_a_prompt_keeps_its_end_and_stands_before_its_continuation(words):
     assert said[1] == "cut to the last 3 tokens (max_length): line 2 (6 tokens)"
 
 
-def test_a_byte_model_goes_on_within_a_word():
+def test_a_byte_model_continues_within_a_word():
     tokenizer = Bytes(vocabulary_size=260)
     made = trained(tokenizer, lambda tokens: [*tokens[:-1], *tokenizer.encode(["c"])[0]], continues=True)
     assert generate(made, ["ab"], lambda line: None) == ["abc"]
@@ -104,7 +104,7 @@ def test_a_byte_model_goes_on_within_a_word():
 
 @settings(max_examples=60, deadline=None)
 @given(lines=st.lists(st.text(st.sampled_from(BREAKS + " \tab\x00é\u0301🙂\u200b\ufeff"), max_size=4), max_size=5))
-def test_a_line_gives_a_line(lines):
+def test_every_line_gives_one_line(lines):
     """The model writes back the bytes that it reads, plus a line break of every kind."""
     written = lambda tokens: [*tokens[:-1], *(byte + 4 for byte in BREAKS.encode()), 101, EOS]
     outputs = generate(trained(Bytes(vocabulary_size=260), written), lines, lambda line: None)
@@ -145,7 +145,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_what_an_input_means(name, tmp_path, monkeypatch):
+def test_the_input_is_text_a_file_or_an_error(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     value, expected = TEXTS[name]
     (tmp_path / "sentences.txt").write_bytes(b"\xef\xbb\xbfone\r\n\ntwo")
@@ -193,7 +193,7 @@ def test_a_file_that_cannot_be_read(error, tmp_path, monkeypatch):
         given_lines(str(path))
 
 
-def test_the_help_says_what_is_taken_for_a_file(capsys):
+def test_the_help_explains_which_input_is_a_file(capsys):
     with pytest.raises(SystemExit):
         main(["generate", "--help"])
     assert "is taken for a file" in " ".join(capsys.readouterr().out.split())

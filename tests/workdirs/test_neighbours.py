@@ -67,7 +67,7 @@ def harmed(runs, file, content):
 
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
 @pytest.mark.parametrize("file", FILES)
-def test_a_spoilt_file_spoils_no_other_line(file, content, runs, capsys):
+def test_a_damaged_file_does_not_affect_other_runs(file, content, runs, capsys):
     folder = harmed(runs, file, content)
     assert main(["status", str(runs), "--json"]) == 0
     lines = {os.path.basename(line["folder"]): line for line in strict(capsys.readouterr().out)}
@@ -85,7 +85,7 @@ def test_a_spoilt_file_spoils_no_other_line(file, content, runs, capsys):
             assert main(words) == 2 and capsys.readouterr().err.count("\n") == 1
 
 
-def test_odd_lines_of_a_log_are_left_out_or_taken_as_far_as_they_go(runs, capsys):
+def test_odd_lines_of_a_log_are_skipped_or_partly_used(runs, capsys):
     good = (runs / "a" / "metrics.jsonl").read_bytes()
     folder = harmed(runs, "metrics.jsonl", good + b"\n".join(LINES) + b"\n" + b"\n".join(ODD))
     assert len(read_metrics(folder)) == len(read_metrics(runs / "a")) + len(ODD)
@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_read_and_a_folder_that_cannot_be_searched(runs, m
         compare([runs / "a", runs / "broken"])
 
 
-def test_links_are_followed_and_not_in_circles(runs, make_run, tmp_path):
+def test_links_are_followed_without_cycles(runs, make_run, tmp_path):
     make_run(tmp_path / "elsewhere" / "deep" / "c", 6)
     (runs / "best").symlink_to("a")
     (runs / "far").symlink_to(tmp_path / "elsewhere")
@@ -131,13 +131,13 @@ def test_links_are_followed_and_not_in_circles(runs, make_run, tmp_path):
         assert found == ["a", "b", "best", "far/deep/c"]
 
 
-def test_json_has_null_for_what_is_no_number():
+def test_json_has_null_for_nan():
     found = {"a": float("nan"), "b": [float("inf"), {"c": (-float("inf"), 1.5, True, None, "NaN")}]}
     assert strict(json_text(found)) == {"a": None, "b": [None, {"c": [None, 1.5, True, None, "NaN"]}]}
 
 
 @pytest.mark.parametrize("place", ["/proc/run", "file/run", "file", "dangling"])
-def test_a_folder_that_takes_no_file_is_the_users_mistake(place, tmp_path, runs, capsys):
+def test_an_unwritable_folder_is_a_user_error(place, tmp_path, runs, capsys):
     (tmp_path / "file").write_text("")
     (tmp_path / "dangling").symlink_to("/proc/nothing")
     folder = tmp_path / place

@@ -39,7 +39,7 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("kind", registry.FAMILIES["model"])
-def test_every_kind_of_model_offers_what_it_can_do(kind):
+def test_every_kind_of_model_offers_its_commands(kind):
     assert set(offers.ability({"model": {"kind": kind}})[1]) == OFFERED[kind]
 
 

@@ -71,7 +71,7 @@ def test_the_command_can_be_typed_again(page, run):
     assert f"attention-research evaluate --workdir='{run}'" in page.text
 
 
-def test_it_asks_the_network_for_nothing_and_says_its_pictures_in_words(page):
+def test_the_page_needs_no_network_and_pictures_have_texts(page):
     assert page.asks and all(re.match("data:(image/png;base64,|,$)", ask) for ask in page.asks)
     assert page.alts[0].startswith("Loss by step: ") and "training, seed 1 11 to 6" in page.alts[0]
     assert "validation, seed 0 " in page.alts[0] and "to 0.6" in page.alts[1]
@@ -99,7 +99,7 @@ def test_a_run_that_has_not_begun_has_a_page(make_run, tmp_path, capsys):
     assert "stopped: step 0 of 6" in Reader((run / "report.html").read_text()).text
 
 
-def test_a_study_is_drawn_anew(root, tmp_path, monkeypatch):
+def test_a_study_is_drawn_again(root, tmp_path, monkeypatch):
     """Renders the recorded study.
 
     The page is the same again, even if only the folder's name tells that it is a study.
@@ -114,7 +114,7 @@ def test_a_study_is_drawn_anew(root, tmp_path, monkeypatch):
         assert (tmp_path / "copy.html").read_text() == (folder / "report.html").read_text() == before
 
 
-def test_a_sweep_says_how_it_is_drawn(tmp_path, capsys):
+def test_the_page_of_a_sweep_has_its_command(tmp_path, capsys):
     (tmp_path / "trials").mkdir()
     (tmp_path / "summary.json").write_text(json.dumps({"study": "sweep", "scale": "sweep"}))
     assert main(["report", str(tmp_path)]) == 2 and "its own command" in capsys.readouterr().err

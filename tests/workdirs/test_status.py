@@ -80,7 +80,7 @@ def test_a_study_and_its_trials(make_run, tmp_path):
     assert any(one.note == "two · seed 0 · diverged" for one in lines)
 
 
-def test_a_failure_is_told_until_the_run_goes_on(tmp_path):
+def test_a_failure_is_shown_until_the_run_continues(tmp_path):
     """error.txt holds one line. A requested stop is not a failure."""
     with pytest.raises(ZeroDivisionError), failure_told(tmp_path):
         raise ZeroDivisionError("two\nlines")
@@ -120,7 +120,7 @@ def test_no_jax_is_imported(make_run, tmp_path, root):
     assert run.stdout.strip().endswith("imported []"), run.stdout[-500:] + run.stderr[-500:]
 
 
-def test_trials_that_train_together_are_a_line_before_theirs(tmp_path):
+def test_a_group_of_trials_has_a_line_before_its_members(tmp_path):
     study = tmp_path / "study"
     alone = trial(study, "alone")
     group = study / "groups" / "both"
