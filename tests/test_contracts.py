@@ -78,7 +78,8 @@ def complete(cls, protocols):
     given = {name for one in found for name in members(one)}
     for one in protocols:
         some = [name for name in members(one) if hasattr(cls, name) and name not in given]
-        assert not some, f"{cls.__name__} has {', '.join(some)}, but is no {one.__name__}: {'; '.join(lacks(cls, one))}"
+        why = f"{cls.__name__} has {', '.join(some)}, but does not satisfy {one.__name__}: {'; '.join(lacks(cls, one))}"
+        assert not some, why
     return found
 
 
@@ -170,12 +171,12 @@ WRONG = {
 def test_invalid_implementations_are_found(cls):
     assert lacks(Whole, models.Generates) == []
     assert lacks(cls, models.Generates)[0] == WRONG[cls]
-    with pytest.raises(AssertionError, match=f"{cls.__name__} has .*is no Generates"):
+    with pytest.raises(AssertionError, match=f"{cls.__name__} has .*does not satisfy Generates"):
         complete(cls, (models.Generates,))
 
 
 def test_data_without_a_declared_attribute_are_found():
-    without = type("Without", (), {**vars(lookup("data", "listops"))})  # its own names alone
+    without = type("Without", (), {**vars(lookup("data", "listops"))})  # only names that the class defines itself
     assert "dtypes: missing" in lacks(without, data.Data)
 
 

@@ -114,7 +114,7 @@ def test_a_newcomers_hour(run, root, monkeypatch):
     assert json.loads((runs / "narrow/config.json").read_text())["resolved"]["model"]["width"] == 16
     for table in (runs / "mine-layers-smoke/table.md", run.here / "mine/results/layers/smoke/table.md"):
         text = table.read_text()
-        assert re.search(r"\| my layer +\|.* 3 \|.* 1 \|", text) and "O(n^2 d)" in text  # beside the paper's own cells
+        assert re.search(r"\| my layer +\|.* 3 \|.* 1 \|", text) and "O(n^2 d)" in text  # next to the paper's cells
     assert "reproduce mine/layers.py" in (runs / "mine-layers-smoke/report.html").read_text()
     assert not list(run.installed.rglob("results"))
 

@@ -92,7 +92,7 @@ def test_the_page_in_a_browser(browser_page, awkward):
     opened.get_by_role("combobox", name="Layer").select_option("1")
     opened.get_by_role("combobox", name="Head").select_option("3")
     opened.get_by_role("combobox", name="Head").focus()
-    for _ in range(3):  # past the summary of the small maps and the one that is chosen
+    for _ in range(3):  # skips the summary of the small maps and the selected map
         opened.keyboard.press("Tab")
     assert active() == cross.keys[0]
     opened.keyboard.press("Tab")
@@ -147,7 +147,7 @@ def test_areas_of_squares_are_proportional_to_weights(browser_page, awkward):
 
 @pytest.mark.slow
 def test_all_heads_at_a_glance(browser_page, awkward):
-    """A click and the arrow keys choose a small map; its opacity is its weights; the reference has maps of its own."""
+    """A click and the arrow keys choose a small map. Its opacity shows its weights. The reference has its own maps."""
     opened, (cross, _) = browser_page, awkward.passes[0].maps
     reference = awkward.passes[1].maps[0]
     small = opened.locator("#heads button")
@@ -156,7 +156,7 @@ def test_all_heads_at_a_glance(browser_page, awkward):
     assert table(opened) == expected(cross.weights[0, 2, 0], cross.keys)
     opened.keyboard.press("ArrowDown")
     assert table(opened) == expected(cross.weights[1, 2, 0], cross.keys)
-    opened.keyboard.press("ArrowRight")  # the last of its layer
+    opened.keyboard.press("ArrowRight")  # the last head of its layer
     assert table(opened) == expected(cross.weights[1, 2, 0], cross.keys)
     opened.keyboard.press("Home")
     mean = cross.weights.astype(np.float64).mean(1)
@@ -177,7 +177,7 @@ def test_all_heads_at_a_glance(browser_page, awkward):
 
 @pytest.mark.slow
 def test_the_address_holds_the_view(browser_page, awkward):
-    """A link shows the same view, back and forward too; a wrong address shows what no address shows."""
+    """A link shows the same view, also after back and forward. A wrong address shows the default view."""
     opened, reference = browser_page, awkward.passes[1].maps
     start = opened.url
     rows = lambda text, kind, layer, head, row: expected(
@@ -194,7 +194,7 @@ def test_the_address_holds_the_view(browser_page, awkward):
     assert table(opened) == rows(1, 1, 0, 1, 3)
     opened.locator("#cells").click(position={"x": 24 * 2 + 9, "y": 24 * 4 + 9})
     assert opened.url.endswith("&row=5&cell=3")
-    opened.mouse.move(0, 0)  # a token under the pointer is shown instead
+    opened.mouse.move(0, 0)  # otherwise the token under the pointer would be shown
     opened.go_back()
     assert opened.url == link and table(opened) == rows(1, 1, 0, 1, 3)
     opened.go_back()
@@ -209,7 +209,7 @@ def test_the_address_holds_the_view(browser_page, awkward):
     assert opened.url == link and table(opened) == rows(1, 1, 0, 1, 3)
     assert opened.locator("#rows button[aria-pressed=true]").inner_text() == reference[1].queries[3]
 
-    # The arrow keys change the address without an entry for each token.
+    # The arrow keys change the address without adding history entries.
     entries = opened.evaluate("history.length")
     opened.locator("#rows button").nth(3).focus()
     opened.keyboard.press("ArrowUp")

@@ -61,7 +61,7 @@ def test_a_kind_of_data_names_only_sets_that_it_reads(kind, name, line):
 
 
 def test_every_set_of_ours_is_read_by_a_kind():
-    """The tables name builders that exist, and no builder is forgotten."""
+    """Every builder of ours is listed, and every listed builder exists."""
     read = {builder for _, builders in names.READ_BY.values() for builder in builders}
     ours = {name.split("/")[0] for name in names.OWN}
     assert ours <= read

@@ -1,4 +1,4 @@
-"""The pages of the API: every public name has its place, its source, and its links to and from the catalogue."""
+"""The pages of the API: every public name is listed with its source and its links to and from the catalogue."""
 
 import importlib
 import inspect
@@ -60,7 +60,7 @@ def test_a_page_describes_what_its_module_defines_with_constants_last(name):
 def test_constants_are_those_with_an_explanation():
     found = site_modules.module("attention_research.kernels.copying.copy_mixture")
     assert found.constants == ("NOT_COPYABLE", "UNKNOWN", "FLOOR")
-    assert "FIRST" not in site_modules.module("tests.catalogue.mechanism").constants  # no comment `#:`
+    assert "FIRST" not in site_modules.module("tests.catalogue.mechanism").constants  # it has no `#:` comment
 
 
 def test_modules_with_exported_names_come_first():

@@ -1,4 +1,4 @@
-"""A link to a file of the repository leads to a page that shows it; unlisted pages share a sidebar."""
+"""A link to a file of the repository leads to a page that shows it. Unlisted pages share a sidebar."""
 
 import re
 import sys

@@ -161,7 +161,7 @@ WORDS = "the a dog cat sees runs over under green old tree house and then".split
 
 
 def sentences(rng, count, kept, like=None):
-    """Sentences of 4 to 12 words. They keep a share of about `kept` of the words of `like`; others are drawn anew."""
+    """Sentences of 4 to 12 words. They keep a share of about `kept` of the words of `like`; others are drawn again."""
     like = like or [[rng.choice(WORDS) for _ in range(rng.integers(4, 13))] for _ in range(count)]
     return [[word if rng.random() < kept else rng.choice(WORDS) for word in words] for words in like]
 

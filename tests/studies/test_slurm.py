@@ -59,7 +59,7 @@ SWEEP = [
 
 def on_slurm(test):
     """Marks a test that runs whole sweeps on a real Slurm."""
-    absent = pytest.mark.skipif(not IS_HERE, reason="no Slurm here, or no root")
+    absent = pytest.mark.skipif(not IS_HERE, reason="Slurm is not installed, or the tests do not run as root")
     return pytest.mark.slow(pytest.mark.data(absent(test)))
 
 

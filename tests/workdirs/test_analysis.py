@@ -1,5 +1,8 @@
-"""`analyze` on a tiny language model and a tiny encoder-decoder: its numbers equal those of the analyses, its
-pages need no network access, and the reference and the model's own output are named as such."""
+"""`analyze` on a tiny language model and a tiny encoder-decoder.
+
+Its numbers equal those of the analyses, its pages need no network access, and it labels the reference and the model's
+output.
+"""
 
 import json
 import re
