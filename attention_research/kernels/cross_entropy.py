@@ -38,6 +38,11 @@ def chunked_log_likelihood(
     are processed in chunks of at most `chunk_size` rows (by default 1,024), and the logits of a chunk are recomputed
     for the gradient. A tied table [V D] is passed as `table.T`. For targets outside 0..V-1, the target's logit counts
     as 0 and log p is -log Z. Raises ValueError naming the axis.
+
+    >>> hidden, kernel, targets = jnp.ones((3, 2)), jnp.zeros((2, 5)), jnp.array([0, 1, 4])  # equal logits of 5 words
+    >>> log_likelihood = chunked_log_likelihood(hidden, kernel, targets)[0]
+    >>> print(jnp.exp(log_likelihood))
+    [0.2 0.2 0.2]
     """
     if kernel.ndim != 2 or kernel.shape[0] != hidden.shape[-1]:
         raise ValueError(f"kernel: axis D of [D V]: expected {hidden.shape[-1]}, got shape {list(kernel.shape)}")

@@ -21,6 +21,9 @@ class Routing(NamedTuple):
     `dispatch` [G S E C] is True where a token takes a place, and `combine` [G S E C] is `dispatch` times the gate.
     `balance` [G] is the balance loss of each group, which is 1 if all experts are chosen equally often. `dropped` [G]
     is the share of dropped tokens.
+
+    >>> Routing._fields
+    ('dispatch', 'combine', 'balance', 'dropped')
     """
 
     dispatch: Bool[Array, "G S E C"]
@@ -36,6 +39,13 @@ def switch_routing(logits: Float[Array, "G S E"], *, capacity: int, real: Bool[A
     their output is 0. The balance loss is E sum_e f_e P_e (equation 4, without alpha), where f_e is the share of the
     group's tokens that chose e and P_e the mean of p_e; its gradient goes through P. Padding tokens (`real` False) take
     no place, have output 0 and are not counted. Computed in float32. Raises ValueError if `capacity` is below 1.
+
+    >>> logits = jnp.array([[[2.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])  # two tokens prefer expert 0
+    >>> routing = switch_routing(logits, capacity=1)
+    >>> print(routing.dispatch.any(axis=-1).astype(int))  # the second finds no place
+    [[[1 0]
+      [0 0]
+      [0 1]]]
     """
     gates = _gates(logits, capacity)
     chosen = _only(real, _one_hot(jnp.argmax(gates, axis=-1), gates.shape[-1]))
@@ -63,6 +73,11 @@ def top_2_routing(
 
     `real` is as in `switch_routing`. Computed in float32. Raises ValueError if `capacity` is below 1 or if there are
     fewer than two experts.
+
+    >>> logits = jnp.array([[[2.0, 1.5, 0.0]]])
+    >>> routing = top_2_routing(logits, capacity=1)
+    >>> print(routing.combine.sum(axis=-1))  # the probabilities of the best two experts, which sum to 1
+    [[[0.62 0.38 0.  ]]]
     """
     gates = _gates(logits, capacity)
     if gates.shape[-1] < 2:

@@ -32,6 +32,11 @@ def window_mask(
 
     `window` is (left, right), or one number for both. The window does not count the query's own position: with 0, a
     query attends only to itself. Raises ValueError for negative numbers.
+
+    >>> print(window_mask(3, 4, (1, 0))[0, 0].astype(int))  # one key to the left, none to the right
+    [[1 0 0 0]
+     [1 1 0 0]
+     [0 1 1 0]]
     """
     left, right = (window, window) if isinstance(window, int) else window
     if left < 0 or right < 0:
@@ -41,7 +46,12 @@ def window_mask(
 
 
 def padding_mask(key_is_real: Bool[Array, "B S"]) -> Bool[Array, "B 1 1 S"]:
-    """Every query attends to the non-padding keys of its batch element."""
+    """Every query attends to the non-padding keys of its batch element.
+
+    >>> mask = padding_mask(jnp.array([[True, True, False]]))
+    >>> mask.shape, mask[0, 0].tolist()
+    ((1, 1, 1, 3), [[True, True, False]])
+    """
     return key_is_real[:, None, None, :]
 
 
@@ -49,6 +59,12 @@ def segment_mask(query_segments: Int[Array, "B T"], key_segments: Int[Array, "B 
     """A query attends to the keys of its own segment (packed examples 1, 2, ...).
 
     Segment 0 is padding: such a query attends to no key, and no query attends to such a key.
+
+    >>> segments = jnp.array([[1, 1, 2]])  # two sequences packed in one row
+    >>> print(segment_mask(segments, segments)[0, 0].astype(int))
+    [[1 1 0]
+     [1 1 0]
+     [0 0 1]]
     """
     query_segments, key_segments = as_int32("query_segments", query_segments), as_int32("key_segments", key_segments)
     same = query_segments[:, :, None] == key_segments[:, None, :]
@@ -56,7 +72,14 @@ def segment_mask(query_segments: Int[Array, "B T"], key_segments: Int[Array, "B 
 
 
 def combine_masks(*masks: Bool[Array, "#B #N #T #S"] | None) -> Bool[Array, "B N T S"] | None:
-    """The logical and of all masks, with broadcasting. None allows everything; the result is None if all are None."""
+    """The logical and of all masks, with broadcasting. None allows everything; the result is None if all are None.
+
+    >>> mask = combine_masks(causal_mask(3, 3), padding_mask(jnp.array([[True, True, False]])), None)
+    >>> print(mask[0, 0].astype(int))
+    [[1 0 0]
+     [1 1 0]
+     [1 1 0]]
+    """
     combined = None
     for mask in masks:
         if mask is None:

@@ -24,6 +24,10 @@ def layer_norm(
 
     Statistics are computed in float32. The variance is the biased estimate (divided by D). Raises ValueError naming the
     axis.
+
+    >>> y = layer_norm(jnp.array([1.0, 2.0, 6.0]), jnp.ones(3), jnp.zeros(3))
+    >>> print(y, abs(y.mean()).round(2), y.std().round(2))  # mean 0 and standard deviation 1
+    [-0.93 -0.46  1.39] 0.0 1.0
     """
     for name, array in (("scale", scale), ("bias", bias)):
         if array.shape != x.shape[-1:]:

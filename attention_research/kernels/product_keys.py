@@ -20,6 +20,12 @@ def product_key_search(
 
     Products are computed in the query's dtype, sums and scores in float32. Raises ValueError if there are fewer than
     `knn` sub-keys.
+
+    >>> query = jnp.array([[[[1.0], [1.0]]]])  # one query, one head, two halves of width 1
+    >>> keys = jnp.array([[[[0.0], [3.0]], [[0.0], [5.0]]]])  # 2 sub-keys a half: 4 keys
+    >>> scores, indices = product_key_search(query, keys, knn=2)
+    >>> scores.tolist(), indices.tolist()  # key 3 = 1 * 2 + 1 scores 3 + 5
+    ([[[8.0, 5.0]]], [[[3, 1]]])
     """
     sub_keys = keys.shape[2]
     if not 1 <= knn <= sub_keys:

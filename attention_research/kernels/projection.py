@@ -19,6 +19,9 @@ def project(
     Without folding, the weight gradient of a [B T D] product contracts two axes, for which XLA's CPU backend makes
     copies; a training step then takes 2.4 instead of 1.4 times as long as in PyTorch. Raises ValueError naming the
     axis.
+
+    >>> project(jnp.ones((2, 5, 3)), jnp.ones((3, 4)), jnp.ones(4)).shape
+    (2, 5, 4)
     """
     if kernel.ndim != 2 or kernel.shape[0] != x.shape[-1]:
         raise ValueError(f"kernel: axis D of [D F]: expected {x.shape[-1]}, got shape {list(kernel.shape)}")

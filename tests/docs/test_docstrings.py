@@ -1,10 +1,17 @@
-"""Doctests: the examples in docstrings print the documented output."""
+"""The examples in docstrings print what they say, and every public kernel has one."""
 
+import ast
 import doctest
 import importlib
+import inspect
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+
+from attention_research import kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(
@@ -13,11 +20,34 @@ FILES = sorted(
     for file in (ROOT / folder).rglob("*.py")
     if ">>> " in file.read_text(encoding="utf-8")
 )
+#: Folders whose examples compile programs for several minutes, all together.
+COMPILED = ("attention_research/kernels/", "attention_research/layers/", "attention_research/models/")
+#: What docs/api.md says that examples assume.
+NAMES = {"jax": jax, "jnp": jnp, "np": np}
+PUBLIC = {
+    f"{home.__module__}.{home.__qualname__}"
+    for name in dir(kernels)
+    if not name.startswith("_") and name not in ("Any", "Callable")
+    and (callable(value := getattr(kernels, name)) and (home := inspect.unwrap(value)))
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize(
+    "file", [pytest.param(file, marks=[pytest.mark.slow] * file.startswith(COMPILED)) for file in FILES]
+)
 def test_examples(file):
     name = ".".join(Path(file).with_suffix("").parts).removesuffix(".__init__")
     name = f"attention_research.{name}" if file.startswith("experiments/") else name
-    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    with np.printoptions(precision=2, suppress=True):
+        result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS, extraglobs=NAMES)
     assert result.attempted and not result.failed
+
+
+@pytest.mark.parametrize("kernel", sorted(PUBLIC))
+def test_every_public_kernel_has_an_example_that_uses_it(kernel):
+    module, _, name = kernel.rpartition(".")
+    tree = ast.parse((ROOT / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8"))
+    (node,) = (one for one in tree.body if getattr(one, "name", None) == name)
+    examples = doctest.DocTestParser().get_examples(ast.get_docstring(node) or "")
+    assert any(name in example.source for example in examples)
+    assert any(example.want for example in examples)

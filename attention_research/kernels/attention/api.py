@@ -40,7 +40,12 @@ def prefers_blocks(arrays: Arrays, platform: str) -> bool:
 
 
 class Choice(NamedTuple):
-    """The chosen implementation and the reason."""
+    """The chosen implementation and the reason.
+
+    >>> choice = Choice("blockwise", "memory linear in the number of keys")
+    >>> choice.implementation
+    'blockwise'
+    """
 
     implementation: str
     reason: str
@@ -138,6 +143,10 @@ def explain_implementation(
 
     `platform` is the platform that the program is lowered for: "cpu", "cuda", "rocm", "tpu", or None for the home
     platform (`kernels.platforms`). Raises the same errors as `dot_product_attention`.
+
+    >>> x = jnp.ones((1, 3, 2, 4))
+    >>> explain_implementation(x, x, x, implementation="reference").implementation
+    'reference'
     """
     if platform not in (None, *PLATFORMS):
         raise ValueError(f"platform: expected None or one of {', '.join(PLATFORMS)}, got {platform!r}")
@@ -241,6 +250,12 @@ def attention_weights(
 
     Arguments are those of `dot_product_attention`. The row of a query with no visible key is 0. With a sink, a row sums
     to less than 1.
+
+    >>> x = jnp.zeros((1, 3, 1, 2))  # equal scores
+    >>> print(attention_weights(x, x, is_causal=True)[0, 0])
+    [[1.   0.   0.  ]
+     [0.5  0.5  0.  ]
+     [0.33 0.33 0.33]]
     """
     arrays, options = prepare(
         query, key, None, bias, mask, scale, is_causal, query_seq_lengths, key_value_seq_lengths, local_window_size,

@@ -62,6 +62,14 @@ def ring_attention(
     Call it inside `shard_map` (or `vmap`) over `axis_name`, whose devices hold the sequence in order. K divides N.
     `mask` is True for non-padding keys and is passed around with them. A query with no visible key gives zeros. Causal
     attention requires T = S. The default scale is 1/sqrt(H). Raises ValueError naming the argument and the axis.
+
+    >>> from functools import partial
+    >>> from jax.sharding import AxisType, PartitionSpec
+    >>> mesh = jax.make_mesh((1,), ("sequence",), axis_types=(AxisType.Auto,))  # more give the same result
+    >>> axes, x = PartitionSpec(None, "sequence"), jnp.ones((1, 4, 2, 3))
+    >>> ring = partial(ring_attention, axis_name="sequence")
+    >>> jax.shard_map(ring, mesh=mesh, in_specs=axes, out_specs=axes)(x, x, x).shape
+    (1, 4, 2, 3)
     """
     sizes = check_shapes(
         query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"), mask=(mask, "B S")

@@ -26,7 +26,11 @@ from attention_research.kernels.shapes import check_shapes
 
 
 class CopyAttention(NamedTuple):
-    """`weights` (alpha) and `copy_weights` (kappa) [B T S], `context` [B T D], `copy_probability` (lambda) [B T]."""
+    """`weights` (alpha) and `copy_weights` (kappa) [B T S], `context` [B T D], `copy_probability` (lambda) [B T].
+
+    >>> CopyAttention._fields
+    ('context', 'weights', 'copy_weights', 'copy_probability')
+    """
 
     context: Array
     weights: Array
@@ -50,6 +54,11 @@ def convolutional_features(
 
     `edge` replaces the embeddings before, after and at the padding of a snippet; it is the embedding of the padding
     token in the released code (None: zeros). `mask` is True at non-padding tokens. Raises ValueError naming the axis.
+
+    >>> kernels = jnp.ones((2, 4, 8)), jnp.ones((3, 8, 6))
+    >>> x = convolutional_features(jnp.ones((1, 5, 4)), kernels[0], jnp.zeros(8), kernels[1], jnp.zeros(6), window=3)
+    >>> x.shape  # [B P K] with P = S + window - 1
+    (1, 7, 6)
     """
     check_shapes(
         embeddings=(embeddings, "B S D"), mask=(mask, "B S"), edge=(edge, "D"), first_kernel=(first_kernel, "W1 D K1"),
@@ -90,6 +99,12 @@ def convolutional_copy_attention(
     lambda is a maximum over positions, not a mean. `mask` is True at non-padding tokens. A snippet without such tokens
     gives 0 for all results. A state of zeros, for which the released code divides 0 by 0, attends equally to all
     tokens. The state multiplies the kernels, so that no [T P K] tensor is formed. Raises ValueError naming the axis.
+
+    >>> embeddings, features = jnp.ones((1, 5, 4)), jnp.ones((1, 5 + 3 - 1, 6))  # 5 tokens, windows of 3
+    >>> state, kernel = jnp.ones((1, 2, 6)), jnp.ones((3, 6))
+    >>> found = convolutional_copy_attention(embeddings, features, state, kernel, kernel, kernel, jnp.array(0.0))
+    >>> found.context.shape, found.copy_weights.shape, found.copy_probability.shape
+    ((1, 2, 4), (1, 2, 5), (1, 2))
     """
     check_shapes(
         embeddings=(embeddings, "B S D"), mask=(mask, "B S"), features=(features, "B P K"), state=(state, "B T K"),

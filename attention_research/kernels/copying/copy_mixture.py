@@ -36,6 +36,12 @@ def copy_mixture_log_probability(
     applies if m is unknown and can be copied. With `released`, it applies to every unknown m, 1e-7 is added to the copy
     probability, and its logarithm is -1000 if nothing can be copied. Otherwise log 0 is the logarithm of the smallest
     normal number, with gradient 0. Raises ValueError naming the axis.
+
+    >>> weights = jnp.array([[[0.6, 0.3, 0.1]]])
+    >>> copyable = jnp.array([[[True, False, True]]])  # the target stands at positions 0 and 2
+    >>> log_p = copy_mixture_log_probability(jnp.array([[0.5]]), weights, copyable, jnp.log(jnp.array([[0.2]])))
+    >>> print(jnp.exp(log_p))  # 0.5 (0.6 + 0.1) + (1 - 0.5) 0.2
+    [[0.45]]
     """
     check_shapes(
         copy_weights=(copy_weights, "B T S"), copyable=(copyable, "B T S"), copy_probability=(copy_probability, "B T"),

@@ -36,6 +36,13 @@ def coverage_attention(
     compute its next query calls this function with T = 1 and passes c + a to the next call. `mask` is True at
     non-padding keys; without such keys, weights and coverage are 0. A step takes O(S A) memory. Raises ValueError
     naming the axis.
+
+    >>> weights, coverage = coverage_attention(
+    ...     jnp.ones((1, 2, 3)), jnp.ones((1, 4, 5)), jnp.ones((6, 3)), jnp.ones((6, 5)), jnp.ones(6), jnp.ones(6)
+    ... )
+    >>> print(coverage[0])  # nothing before the first step, its weights before the second
+    [[0.   0.   0.   0.  ]
+     [0.25 0.25 0.25 0.25]]
     """
     check_shapes(
         query=(query, "B T Dq"), keys=(keys, "B S Dk"), query_weight=(query_weight, "A Dq"),
@@ -60,14 +67,24 @@ def coverage_attention(
 
 
 def coverage_vectors(weights: Float[Array, "B T S"]) -> Float[Array, "B T S"]:
-    """c^t = sum of a^{t'} over t' < t, equation 10, in float32; 0 at the first step. Raises ValueError for the rank."""
+    """c^t = sum of a^{t'} over t' < t, equation 10, in float32; 0 at the first step. Raises ValueError for the rank.
+
+    >>> weights = jnp.array([[[1.0, 0.0], [0.75, 0.25], [0.0, 1.0]]])
+    >>> coverage_vectors(weights).tolist()
+    [[[0.0, 0.0], [1.0, 0.0], [1.75, 0.25]]]
+    """
     check_shapes(weights=(weights, "B T S"))
     weights = weights.astype(accumulator(weights.dtype))
     return jnp.cumsum(jnp.pad(weights[:, :-1], ((0, 0), (1, 0), (0, 0))), axis=1)
 
 
 def coverage_loss(weights: Float[Array, "B T S"], coverage: Float[Array, "B T S"]) -> Float[Array, "B T"]:
-    """sum_i min(a_i, c_i) of each step, equation 12, in float32. It is at most 1. Raises ValueError naming the axis."""
+    """sum_i min(a_i, c_i) of each step, equation 12, in float32. It is at most 1. Raises ValueError naming the axis.
+
+    >>> weights = jnp.array([[[1.0, 0.0], [0.75, 0.25]]])  # both steps look at position 0
+    >>> coverage_loss(weights, coverage_vectors(weights)).tolist()
+    [[0.0, 0.75]]
+    """
     check_shapes(weights=(weights, "B T S"), coverage=(coverage, "B T S"))
     dtype = accumulator(weights.dtype)
     return jnp.sum(jnp.minimum(weights.astype(dtype), coverage.astype(dtype)), axis=-1)

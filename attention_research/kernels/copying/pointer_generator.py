@@ -31,6 +31,11 @@ def generation_probability(
 
     In the released code, the state is the LSTM's cell and output together, and x_t is the decoder's input merged with
     the previous context. Raises ValueError naming the axis.
+
+    >>> context, state, inputs = jnp.ones((1, 1, 3)), jnp.ones((1, 1, 4)), jnp.ones((1, 1, 5))
+    >>> weights = jnp.zeros(3), jnp.zeros(4), jnp.zeros(5)
+    >>> generation_probability(context, state, inputs, *weights, jnp.array(0.0)).item()
+    0.5
     """
     check_shapes(
         context=(context, "B T Dv"), state=(state, "B T Dq"), inputs=(inputs, "B T D"),
@@ -56,6 +61,11 @@ def pointer_generator(
 
     P_vocab is `vocabulary`, a is `weights` and p_gen is `generate`. A word that is in the vocabulary and in the source
     gets both terms. `mask` is True at non-padding source positions. Raises ValueError naming the axis.
+
+    >>> vocabulary, weights = jnp.array([[[0.5, 0.5]]]), jnp.array([[[0.25, 0.75]]])
+    >>> source_ids, generate = jnp.array([[1, 2]]), jnp.array([[0.5]])  # word 2 is not in the vocabulary of 2 words
+    >>> pointer_generator(vocabulary, weights, source_ids, generate, extra=1).tolist()
+    [[[0.25, 0.375, 0.375]]]
     """
     check_shapes(
         weights=(weights, "B T S"), source_ids=(source_ids, "B S"), mask=(mask, "B S"),

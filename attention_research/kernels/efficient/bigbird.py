@@ -89,6 +89,16 @@ def bigbird_attention(
     block (see `bigbird_random_blocks`), for all heads or for each key head; numbers outside 0..M-1, such as -1, are
     ignored. Negative numbers in `global_blocks` count from the end. `mask` is True at non-padding keys. `scale` None
     means 1 / sqrt(H). A query with no visible key gives 0. Raises ValueError naming the argument and the axis.
+
+    >>> x, value = jnp.zeros((1, 6, 1, 2)), jnp.eye(6)[None, :, None]  # the result shows the weights
+    >>> weights = bigbird_attention(x, x, value, block_size=1, window_blocks=1, global_blocks=(0,))[0, :, 0]
+    >>> print((weights > 0).astype(int))  # the first block sees all and is seen by all; the others see themselves
+    [[1 1 1 1 1 1]
+     [1 1 0 0 0 0]
+     [1 0 1 0 0 0]
+     [1 0 0 1 0 0]
+     [1 0 0 0 1 0]
+     [1 0 0 0 0 1]]
     """
     scale = self_attention_scale(query, key, value, mask, scale)
     (B, T), K, P = query.shape[:2], key.shape[2], block_size

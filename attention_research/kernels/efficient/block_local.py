@@ -55,6 +55,13 @@ def block_local_attention(
     `mask` is True at non-padding keys. `is_causal` masks the keys after the query. `strided` selects the form of the
     released code. `scale` None means 1 / sqrt(H). A query with no visible key gives 0. Raises ValueError naming the
     argument and the axis.
+
+    >>> x, value = jnp.zeros((1, 4, 1, 2)), jnp.eye(4)[None, :, None]  # the result shows the weights
+    >>> print(block_local_attention(x, x, value, block_size=2)[0, :, 0])
+    [[0.5 0.5 0.  0. ]
+     [0.5 0.5 0.  0. ]
+     [0.  0.  0.5 0.5]
+     [0.  0.  0.5 0.5]]
     """
     scale = self_attention_scale(query, key, value, mask, scale)
     T, K, P = query.shape[1], key.shape[2], block_size
@@ -80,7 +87,12 @@ def _deal(x: Array, count: int, size: int) -> Array:
 
 
 def block_local_cache(key: Float[Array, "B K H"], value: Float[Array, "B K Hv"], *, block_size: int) -> BlockLocalCache:
-    """An empty cache of one block, for keys and values of these shapes and dtypes."""
+    """An empty cache of one block, for keys and values of these shapes and dtypes.
+
+    >>> cache = block_local_cache(jnp.ones((1, 2, 4)), jnp.ones((1, 2, 4)), block_size=8)
+    >>> int(cache.position), cache.key.shape
+    (0, (1, 8, 2, 4))
+    """
     empty = lambda x: jnp.zeros((x.shape[0], block_size, *x.shape[1:]), x.dtype)
     return BlockLocalCache(jnp.zeros((), jnp.int32), empty(key), empty(value))
 
@@ -93,7 +105,14 @@ def block_local_step(
     *,
     scale: float | int | None = None,
 ) -> tuple[BlockLocalCache, Float[Array, "B N Hv"]]:
-    """Decodes the next position of causal `block_local_attention` (not strided). All blocks use the same slots."""
+    """Decodes the next position of causal `block_local_attention` (not strided). All blocks use the same slots.
+
+    >>> token = jnp.ones((1, 2, 4))
+    >>> cache = block_local_cache(token, token, block_size=8)
+    >>> cache, context = block_local_step(cache, token, token, token)
+    >>> int(cache.position), context.shape
+    (1, (1, 2, 4))
+    """
     P = cache.key.shape[1]
     slot = cache.position % P
     keys, values = cache.key.at[:, slot].set(key), cache.value.at[:, slot].set(value)

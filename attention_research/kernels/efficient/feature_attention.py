@@ -29,7 +29,11 @@ SMALLEST = 1e-30
 
 
 class FeatureSums(NamedTuple):
-    """The state of causal attention: sum phi(k) v and sum phi(k) over past keys, divided by exp(largest)."""
+    """The state of causal attention: sum phi(k) v and sum phi(k) over past keys, divided by exp(largest).
+
+    >>> FeatureSums._fields
+    ('products', 'features', 'largest')
+    """
 
     products: Float[Array, "B K M Hv"]
     features: Float[Array, "B K M"]
@@ -37,7 +41,12 @@ class FeatureSums(NamedTuple):
 
 
 def no_sums(batch: int, heads: int, features: int, value_width: int, dtype: DTypeLike = jnp.float32) -> FeatureSums:
-    """The sums before the first key."""
+    """The sums before the first key.
+
+    >>> sums = no_sums(batch=1, heads=2, features=3, value_width=4)
+    >>> jax.tree.map(jnp.shape, sums)
+    FeatureSums(products=(1, 2, 3, 4), features=(1, 2, 3), largest=(1, 2))
+    """
     dtype = accumulator(jnp.dtype(dtype))
     return FeatureSums(
         jnp.zeros((batch, heads, features, value_width), dtype),

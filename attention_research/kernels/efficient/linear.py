@@ -26,7 +26,11 @@ LOW = -14.0
 
 
 def elu_features(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """elu(x) + 1, equation 7: x + 1 above 0, exp(x) below. In the accumulator's dtype, accurate for very negative x."""
+    """elu(x) + 1, equation 7: x + 1 above 0, exp(x) below. In the accumulator's dtype, accurate for very negative x.
+
+    >>> print(elu_features(jnp.array([-2.0, 0.0, 2.0])))  # positive everywhere
+    [0.14 1.   3.  ]
+    """
     x = x.astype(accumulator(x.dtype))
     return jnp.where(x > 0, x + 1, jnp.exp(jnp.where(x > 0, jnp.zeros_like(x), x)))
 
@@ -57,6 +61,10 @@ def linear_attention(
     The causal form adds O(T chunk_size) time and T H Hv / chunk_size memory; T must equal S, and query i attends to
     keys 0 to i. `mask` is True at non-padding keys. A query with no visible key gives 0 with gradient 0. K divides N.
     Raises ValueError naming the argument and the axis.
+
+    >>> query, value = jnp.ones((1, 3, 1, 2)), jnp.array([1.0, 2.0, 6.0]).reshape(1, 3, 1, 1)
+    >>> print(linear_attention(query, query, value, is_causal=True).ravel())  # equal keys: means of values so far
+    [1.  1.5 3. ]
     """
     check_heads(query, key, value, mask, is_causal, chunk_size)
     query_features, _ = scaled_features(query)
@@ -73,7 +81,15 @@ def linear_attention_step(
     *,
     mask: Bool[Array, "B"] | None = None,
 ) -> tuple[FeatureSums, Float[Array, "B N Hv"]]:
-    """Decodes one position of the causal form, equations 16 to 20. `no_sums(B, K, H, Hv)` is the initial state."""
+    """Decodes one position of the causal form, equations 16 to 20. `no_sums(B, K, H, Hv)` is the initial state.
+
+    >>> from attention_research.kernels.efficient import no_sums
+    >>> sums, one = no_sums(1, 1, 2, 1), jnp.ones((1, 1, 2))
+    >>> sums, first = linear_attention_step(sums, one, one, jnp.array([[[1.0]]]))
+    >>> sums, second = linear_attention_step(sums, one, one, jnp.array([[[2.0]]]))
+    >>> first.item(), second.item()  # equal keys: the mean of the values so far
+    (1.0, 1.5)
+    """
     check_shapes(query=(query, "B N H"), key=(key, "B K H"), value=(value, "B K Hv"), mask=(mask, "B"))
     query_features, _ = scaled_features(query)
     key_features, log_scale = scaled_features(key)

@@ -26,6 +26,11 @@ def linformer_attention(
     for the model). `mask` is True at non-padding keys. It applies *before* the projection, which mixes positions:
     padded keys are 0 and contribute nothing. An example without such keys gives 0. The attention cannot be causal.
     Raises ValueError naming the axis.
+
+    >>> query, key = jnp.ones((1, 3, 2, 4)), jnp.ones((1, 100, 2, 4))
+    >>> projection = jnp.ones((8, 100)) / 100  # 100 keys become 8
+    >>> linformer_attention(query, key, key, projection, projection).shape
+    (1, 3, 2, 4)
     """
     check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"))
     S, K = key.shape[1:3]
@@ -47,6 +52,12 @@ def linformer_attention(
 
 
 def compress(x: Float[Array, "B S K H"], projection: Float[Array, "... R S"]) -> Float[Array, "B R K H"]:
-    """Applies the projection to the positions. The result has x's dtype."""
+    """Applies the projection to the positions. The result has x's dtype.
+
+    >>> x = jnp.arange(4.0).reshape(1, 4, 1, 1)
+    >>> projection = jnp.array([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]])  # the mean of each half
+    >>> print(compress(x, projection).ravel())
+    [0.5 2.5]
+    """
     heads = "K" if projection.ndim == 3 else ""
     return jnp.einsum(f"{heads}RS,BSKH->BRKH", projection.astype(x.dtype), x)

@@ -38,6 +38,11 @@ def convolved_linformer_attention(
     Kernels can be shared as linear projections are: one for keys and values, or one for the whole model. `mask` is True
     at non-padding keys. `scale` None means 1 / sqrt(H). An example without such keys gives 0. Raises ValueError naming
     the argument and the axis.
+
+    >>> x = jnp.ones((1, 6, 1, 2))
+    >>> kernel = jnp.full((3,), 1 / 3)  # one key for three positions
+    >>> convolved_linformer_attention(x, x, x, kernel, kernel).shape
+    (1, 6, 1, 2)
     """
     check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"), mask=(mask, "B S"))
     _check_kernel("key_kernel", key_kernel, "[W], [W H] or [W K H]", key.shape[2:])

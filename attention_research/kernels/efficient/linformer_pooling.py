@@ -39,6 +39,11 @@ def pooled_linformer_attention(
 
     `pooling` is "mean" or "max" (of each feature separately). `mask` is True at non-padding keys. `scale` None means
     1 / sqrt(H). An example without such keys gives 0. Raises ValueError naming the argument and the axis.
+
+    >>> query, value = jnp.zeros((1, 1, 1, 2)), jnp.array([1.0, 3.0, 5.0, 7.0]).reshape(1, 4, 1, 1)
+    >>> key = jnp.zeros((1, 4, 1, 2))
+    >>> pooled_linformer_attention(query, key, value, rank=2, pooling="max").item()  # the mean of 3 and 7
+    5.0
     """
     if pooling not in POOLINGS:
         raise ValueError(f"pooling: expected one of {', '.join(POOLINGS)}, got {pooling!r}")

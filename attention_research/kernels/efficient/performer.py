@@ -41,6 +41,13 @@ def orthogonal_features(
     With "constant", the norm is sqrt(width), which gives the regularized softmax kernel. The released code uses the Q
     of Householder's QR decomposition, in which the signs of rows are not random. Here the signs are corrected (Haar
     measure), because the estimate is biased otherwise.
+
+    >>> features = orthogonal_features(jax.random.key(0), 4, 4)
+    >>> print(abs((features @ features.T)) > 0.01)  # orthogonal to each other
+    [[ True False False False]
+     [False  True False False]
+     [False False  True False]
+     [False False False  True]]
     """
     if norms not in ("chi", "constant"):
         raise ValueError(f"norms: expected 'chi' or 'constant', got {norms!r}")
@@ -60,6 +67,10 @@ def positive_features(
     """Returns (phi, l), where exp(W x - |x|^2 / 2) / sqrt(M) = phi exp(l), in float32.
 
     The largest entry of phi is 1 / sqrt(M). l has no gradient, because it cancels in the attention.
+
+    >>> phi, shift = positive_features(jnp.ones((3, 4)), jnp.ones((6, 4)))
+    >>> phi.shape, shift.shape, bool((phi > 0).all())
+    ((3, 6), (3,), True)
     """
     exponents = einsum("...H,MH->...M", x, features.astype(x.dtype))
     x = x.astype(exponents.dtype)
@@ -85,6 +96,13 @@ def performer_attention(
     query i attends to keys 0 to i. `features` is W from `orthogonal_features`, which may be redrawn at any time. `mask`
     is True at non-padding keys. A query with no visible key gives 0 with gradient 0. K divides N. `scale` None means
     1 / sqrt(H). Raises ValueError naming the argument and the axis.
+
+    >>> key = jax.random.key(0)
+    >>> x, value = jax.random.normal(key, (1, 5, 1, 4)) / 2, jnp.eye(5)[None, :, None]
+    >>> context = performer_attention(x, x, value, orthogonal_features(key, 1024, 4))
+    >>> exact = jax.nn.softmax(jnp.einsum("BTNH,BSNH->BNTS", x, x) / 2)
+    >>> bool(abs(context[0, :, 0] - exact[0, 0]).max() < 0.05)  # the weights, from 1,024 random features
+    True
     """
     check_heads(query, key, value, mask, is_causal, chunk_size)
     root = _root(query, features, scale)
@@ -106,7 +124,15 @@ def performer_attention_step(
     mask: Bool[Array, "B"] | None = None,
     scale: float | int | None = None,
 ) -> tuple[FeatureSums, Float[Array, "B N Hv"]]:
-    """Decodes one position of the causal form. `no_sums(B, K, M, Hv)` is the initial state."""
+    """Decodes one position of the causal form. `no_sums(B, K, M, Hv)` is the initial state.
+
+    >>> from attention_research.kernels.efficient import no_sums
+    >>> features = orthogonal_features(jax.random.key(0), 6, 4)
+    >>> sums, token = no_sums(1, 2, 6, 4), jnp.ones((1, 2, 4))
+    >>> sums, context = performer_attention_step(sums, token, token, token, features)
+    >>> print(context[0, 0])  # the only value so far
+    [1. 1. 1. 1.]
+    """
     check_shapes(query=(query, "B N H"), key=(key, "B K H"), value=(value, "B K Hv"), mask=(mask, "B"))
     root = _root(query, features, scale)
     if mask is not None:

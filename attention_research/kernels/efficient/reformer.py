@@ -39,6 +39,10 @@ def lsh_buckets(query: Float[Array, "B T N H"], rotations: Float[Array, "H R C"]
     """h(x) = argmax([xR; -xR]): one of 2C buckets in each of R rounds. `rotations` are standard normal.
 
     Vectors of similar direction are in the same bucket with high probability. Buckets are integers without gradient.
+
+    >>> query = jnp.array([[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0]]).reshape(1, 3, 1, 2)
+    >>> print(lsh_buckets(query, jnp.eye(2).reshape(2, 1, 2)).ravel())  # near vectors share a bucket
+    [0 0 2]
     """
     check_shapes(query=(query, "B T N H"), rotations=(rotations, "H R C"))
     turned = einsum("BTNH,HRC->BTNRC", query, rotations.astype(query.dtype))
@@ -64,6 +68,15 @@ def lsh_attention(
     query attends to. `mask` is True at non-padding positions; padding is sorted after all buckets. A query without any
     visible position, itself included, gives 0 with gradient 0. `scale` None means 1 / sqrt(H). Raises ValueError naming
     the argument and the axis.
+
+    >>> x, value = jnp.ones((1, 4, 1, 2)), jnp.eye(4)[None, :, None]  # the result shows the weights
+    >>> buckets = jnp.array([0, 1, 0, 1]).reshape(1, 4, 1, 1)
+    >>> weights = lsh_attention(x, value, buckets, chunk_size=2, chunks_before=0)[0, :, 0]
+    >>> print(weights)  # positions of the same bucket; a position sees itself only if it is alone
+    [[0. 0. 1. 0.]
+     [0. 0. 0. 1.]
+     [1. 0. 0. 0.]
+     [0. 1. 0. 0.]]
     """
     sizes = check_shapes(
         query=(query, "B T N H"), value=(value, "B T N Hv"), buckets=(buckets, "B T N R"), mask=(mask, "B T")

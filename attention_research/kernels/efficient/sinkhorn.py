@@ -43,6 +43,10 @@ def block_summaries(
 
     In the causal form, it is the sum of all positions up to and including the first one of the block. Padding is
     excluded.
+
+    >>> x = jnp.arange(4.0).reshape(1, 4, 1)
+    >>> block_summaries(x, 2).ravel().tolist()  # the sum of each block
+    [1.0, 5.0]
     """
     check_shapes(x=(x, "B T D"), mask=(mask, "B T"))
     wide = x.astype(accumulator(x.dtype))
@@ -69,6 +73,11 @@ def sinkhorn(
     blocks (`mask` False) are 0. If not causal, S converges to a doubly stochastic matrix. If causal, only entries with
     c < b remain, and the sum of a column ends at the row of the entry. Raises ValueError naming the argument and the
     axis.
+
+    >>> scores = jax.random.normal(jax.random.key(0), (1, 1, 3, 3))
+    >>> sorting = sinkhorn(scores, iterations=20)[0, 0]
+    >>> print(sorting.sum(axis=0), sorting.sum(axis=1))  # doubly stochastic
+    [1. 1. 1.] [1. 1. 1.]
     """
     sizes = check_shapes(scores=(scores, "B K C C"), mask=(mask, "B C"))
     x = scores.astype(accumulator(scores.dtype))
@@ -108,6 +117,14 @@ def sinkhorn_attention(
     visible if at least one block that may be mixed in has a non-padding key at this position. A query with no visible
     key gives 0 with gradient 0. K divides N. `scale` None means 1 / sqrt(H). Raises ValueError naming the argument and
     the axis.
+
+    >>> x, value = jnp.zeros((1, 4, 1, 2)), jnp.eye(4)[None, :, None]  # the result shows the weights
+    >>> swap = 20 * jnp.array([[[[0.0, 1.0], [1.0, 0.0]]]])  # each of two blocks also reads the other
+    >>> print(sinkhorn_attention(x, x, value, swap, block_size=2)[0, :, 0])
+    [[0.25 0.25 0.25 0.25]
+     [0.25 0.25 0.25 0.25]
+     [0.25 0.25 0.25 0.25]
+     [0.25 0.25 0.25 0.25]]
     """
     if combine not in ("joint", "sum"):
         raise ValueError(f"combine: expected 'joint' or 'sum', got {combine!r}")

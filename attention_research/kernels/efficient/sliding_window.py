@@ -73,6 +73,14 @@ def sliding_window_attention(
     `global_key`, `global_value`) come from the ordinary arrays. `mask` is True at non-padding keys. `is_causal` masks
     keys after the query for all queries, including global ones. `scale` None means 1 / sqrt(H). `block_size` affects
     only speed and memory. A query with no visible key gives 0. Raises ValueError naming the argument and the axis.
+
+    >>> x, value = jnp.zeros((1, 5, 1, 2)), jnp.eye(5)[None, :, None]  # the result shows the weights
+    >>> print(sliding_window_attention(x, x, value, window=1)[0, :, 0])  # nothing beyond one position on each side
+    [[0.5  0.5  0.   0.   0.  ]
+     [0.33 0.33 0.33 0.   0.  ]
+     [0.   0.33 0.33 0.33 0.  ]
+     [0.   0.   0.33 0.33 0.33]
+     [0.   0.   0.   0.5  0.5 ]]
     """
     if window < 0:
         raise ValueError(f"window: expected at least 0, got {window}")
@@ -148,7 +156,13 @@ def _global_tokens(
 def sliding_window_cache(
     key: Float[Array, "B K H"], value: Float[Array, "B K Hv"], *, window: int, num_global: int = 0
 ) -> SlidingWindowCache:
-    """An empty cache of num_global + window + 1 positions, for keys and values of these shapes and dtypes."""
+    """An empty cache of num_global + window + 1 positions, for keys and values of these shapes and dtypes.
+
+    >>> token = jnp.ones((1, 2, 4))
+    >>> cache = sliding_window_cache(token, token, window=3)
+    >>> jax.tree.map(jnp.shape, cache)
+    SlidingWindowCache(position=(), key=(1, 4, 2, 4), value=(1, 4, 2, 4))
+    """
     empty = lambda x: jnp.zeros((x.shape[0], num_global + window + 1, *x.shape[1:]), x.dtype)
     return SlidingWindowCache(jnp.zeros((), jnp.int32), empty(key), empty(value))
 
@@ -166,6 +180,13 @@ def sliding_window_step(
 
     The cache determines the window. A global position i is in slot i; later positions are in a ring of window + 1
     slots.
+
+    >>> query, key = jnp.zeros((1, 1, 2)), jnp.zeros((1, 1, 2))
+    >>> cache = sliding_window_cache(key, jnp.zeros((1, 1, 1)), window=1)
+    >>> for number in (1.0, 2.0, 6.0):
+    ...     cache, context = sliding_window_step(cache, query, key, jnp.full((1, 1, 1), number))
+    >>> context.item()  # the mean of 2 and 6: 1 is outside the window
+    4.0
     """
     ring = cache.key.shape[1] - num_global
     now = cache.position

@@ -25,7 +25,12 @@ def dense_synthesizer_scores(
     output_weight: Float[Array, "N F S"],
     output_bias: Float[Array, "N S"],
 ) -> Float[Array, "B N T S"]:
-    """relu(x W1 + b1) W2 + b2 for each head, in float32. Raises ValueError naming the argument and the axis."""
+    """relu(x W1 + b1) W2 + b2 for each head, in float32. Raises ValueError naming the argument and the axis.
+
+    >>> hidden, output = (jnp.ones((6, 4, 5)), jnp.ones((6, 5))), (jnp.ones((6, 5, 3)), jnp.ones((6, 3)))
+    >>> dense_synthesizer_scores(jnp.ones((1, 2, 4)), *hidden, *output).shape  # from each token alone, for 3 keys
+    (1, 6, 2, 3)
+    """
     check_shapes(
         x=(x, "B T D"),
         hidden_weight=(hidden_weight, "N D F"),
@@ -55,6 +60,13 @@ def dense_synthesizer_attention(
 
     To decode one position, pass its row x [B 1 D], the values so far (followed by zeros) and a mask of filled
     positions.
+
+    >>> x, value = jnp.ones((1, 3, 4)), jnp.eye(3)[None, :, None]  # the result shows the weights
+    >>> hidden, output = (jnp.ones((1, 4, 5)), jnp.zeros((1, 5))), (jnp.zeros((1, 5, 3)), jnp.zeros((1, 3)))
+    >>> print(dense_synthesizer_attention(x, value, *hidden, *output)[0, :, 0])
+    [[0.33 0.33 0.33]
+     [0.33 0.33 0.33]
+     [0.33 0.33 0.33]]
     """
     scores = dense_synthesizer_scores(x, hidden_weight, hidden_bias, output_weight, output_bias)
     check_shapes(x=(x, "B T D"), output_weight=(output_weight, "N F S"), value=(value, "B S N Hv"))
@@ -64,7 +76,11 @@ def dense_synthesizer_attention(
 def released_dense_synthesizer_scores(
     query: Float[Array, "B T N H"], weight: Float[Array, "H S"]
 ) -> Float[Array, "B N T S"]:
-    """The scores of the released code, relu(q_n) Pi, in float32. Raises ValueError naming the argument and the axis."""
+    """The scores of the released code, relu(q_n) Pi, in float32. Raises ValueError naming the argument and the axis.
+
+    >>> released_dense_synthesizer_scores(jnp.ones((1, 2, 6, 4)), jnp.ones((4, 3))).shape
+    (1, 6, 2, 3)
+    """
     check_shapes(query=(query, "B T N H"), weight=(weight, "H S"))
     return einsum("HS,BTNH->BNTS", weight.astype(query.dtype), jax.nn.relu(query))  # the weight is first, as above
 
@@ -77,6 +93,11 @@ def released_dense_synthesizer_attention(
     *,
     is_causal: bool = False,
 ) -> Float[Array, "B T N Hv"]:
-    """softmax(relu(q_n) Pi) value, with the conventions of `synthesizer_attention`."""
+    """softmax(relu(q_n) Pi) value, with the conventions of `synthesizer_attention`.
+
+    >>> query, value = jnp.ones((1, 3, 2, 4)), jnp.ones((1, 3, 2, 4))
+    >>> released_dense_synthesizer_attention(query, value, jnp.ones((4, 3))).shape
+    (1, 3, 2, 4)
+    """
     check_shapes(query=(query, "B T N H"), weight=(weight, "H S"), value=(value, "B S N Hv"))
     return synthesizer_attention(released_dense_synthesizer_scores(query, weight), value, mask, is_causal=is_causal)

@@ -27,6 +27,10 @@ def dynamic_convolution(
 
     It takes O(T W D) time and O(T (W N + D)) memory. `mask` is True at non-padding positions; padding counts as 0. A
     window of only padding gives 0 with gradient 0. Raises ValueError naming the argument and the axis.
+
+    >>> x, weight = jnp.arange(1.0, 5.0).reshape(1, 4, 1), jnp.zeros((1, 3, 1))  # equal weights for 3 positions
+    >>> print(dynamic_convolution(x, weight, is_causal=True).ravel())  # positions before the start count as 0
+    [0.33 1.   2.   3.  ]
     """
     W = check_shapes(x=(x, "B T D"), mask=(mask, "B T"), weight=(weight, "N W D"), bias=(bias, "N W"))["W"]
     return convolve(x, _kernels(x, weight, bias), W - 1 if is_causal else W // 2, mask)
@@ -41,6 +45,12 @@ def dynamic_convolution_step(
     """Decodes one position of the causal form. Returns (the last P = W - 1 inputs, the output).
 
     The initial state is zeros. Pass a padding position as 0. Raises ValueError naming the argument and the axis.
+
+    >>> state, weight = jnp.zeros((1, 2, 1)), jnp.zeros((1, 3, 1))  # equal weights for the last 3 positions
+    >>> for number in (1.0, 2.0, 6.0):
+    ...     state, y = dynamic_convolution_step(state, jnp.full((1, 1), number), weight)
+    >>> print(y)
+    [[3.]]
     """
     check_shapes(
         x=(x, "B D"), weight=(weight, "N W D"), bias=(bias, "N W"), state=(state, f"B {weight.shape[1] - 1} D")

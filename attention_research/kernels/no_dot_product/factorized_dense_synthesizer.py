@@ -23,6 +23,10 @@ def factorized_dense_scores(
 
     They are truncated to the key length, which need not be a product P Q. Raises ValueError naming the argument and the
     axis.
+
+    >>> left, right = jnp.array([1.0, 2.0]).reshape(1, 1, 1, 2), jnp.array([1.0, 10.0]).reshape(1, 1, 1, 2)
+    >>> factorized_dense_scores(left, right, key_length=4).ravel().tolist()
+    [1.0, 10.0, 2.0, 20.0]
     """
     sizes = check_shapes(left=(left, "B N T P"), right=(right, "B N T Q"))
     expect_numbers("key_length", S=key_length)
@@ -44,7 +48,12 @@ def factorized_dense_synthesizer_attention(
     *,
     is_causal: bool = False,
 ) -> Float[Array, "B T N Hv"]:
-    """softmax(factorized_dense_scores) value, with the conventions of `synthesizer_attention`."""
+    """softmax(factorized_dense_scores) value, with the conventions of `synthesizer_attention`.
+
+    >>> left, right, value = jnp.ones((1, 2, 6, 3)), jnp.ones((1, 2, 6, 2)), jnp.ones((1, 6, 2, 4))
+    >>> factorized_dense_synthesizer_attention(left, right, value).shape
+    (1, 6, 2, 4)
+    """
     check_shapes(
         left=(left, "B N T P"), right=(right, "B N T Q"), value=(value, "B S N Hv"), mask=(mask, "#B #N #T #S")
     )

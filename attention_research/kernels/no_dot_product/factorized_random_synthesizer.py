@@ -16,7 +16,12 @@ from attention_research.kernels.shapes import check_shapes
 
 
 def factorized_random_scores(left: Float[Array, "N T R"], right: Float[Array, "N S R"]) -> Float[Array, "1 N T S"]:
-    """R1 R2^T for each head, in float32. Raises ValueError naming the argument and the axis."""
+    """R1 R2^T for each head, in float32. Raises ValueError naming the argument and the axis.
+
+    >>> left, right = jnp.ones((2, 5, 3)), jnp.ones((2, 6, 3))
+    >>> factorized_random_scores(left, right).shape  # the same for every sequence
+    (1, 2, 5, 6)
+    """
     check_shapes(left=(left, "N T R"), right=(right, "N S R"))
     return einsum("NTR,NSR->NTS", left, right.astype(left.dtype))[None]
 
@@ -24,7 +29,11 @@ def factorized_random_scores(left: Float[Array, "N T R"], right: Float[Array, "N
 def released_factorized_random_scores(
     left: Float[Array, "N S R"], right: Float[Array, "N S R"], query_length: int
 ) -> Float[Array, "1 N T S"]:
-    """scores[n, i, j] = sum_r left[n, j, r] right[n, j, r], independent of i. Raises ValueError naming the axis."""
+    """scores[n, i, j] = sum_r left[n, j, r] right[n, j, r], independent of i. Raises ValueError naming the axis.
+
+    >>> released_factorized_random_scores(jnp.ones((2, 6, 3)), jnp.ones((2, 6, 3)), query_length=5).shape
+    (1, 2, 5, 6)
+    """
     sizes = check_shapes(left=(left, "N S R"), right=(right, "N S R"))
     dtype = accumulator(left.dtype)
     scores = jnp.sum(left.astype(dtype) * right.astype(dtype), axis=-1)
@@ -44,6 +53,12 @@ def factorized_random_synthesizer_attention(
 
     `released` uses the scores of the released code (T = S), which are the same for all query positions. Raises
     ValueError naming the argument and the axis.
+
+    >>> left, value = jnp.zeros((1, 3, 2)), jnp.eye(3)[None, :, None]  # the result shows the weights
+    >>> print(factorized_random_synthesizer_attention(left, left, value, is_causal=True)[0, :, 0])
+    [[1.   0.   0.  ]
+     [0.5  0.5  0.  ]
+     [0.33 0.33 0.33]]
     """
     sizes = check_shapes(left=(left, "N T R"), right=(right, "N S R"), value=(value, "B S N Hv"))
     if released:

@@ -77,6 +77,12 @@ def lightweight_convolution_step(
     """Decodes one position of the causal form. Returns (the last P = W - 1 inputs, the output).
 
     The initial state is zeros. Pass a padding position as 0. Raises ValueError naming the argument and the axis.
+
+    >>> state, kernel = jnp.zeros((1, 2, 1)), jnp.zeros((1, 3))  # equal weights for the last 3 positions
+    >>> for number in (1.0, 2.0, 6.0):
+    ...     state, y = lightweight_convolution_step(state, jnp.full((1, 1), number), kernel)
+    >>> print(y)
+    [[3.]]
     """
     check_shapes(x=(x, "B D"), kernel=(kernel, "N W"), state=(state, f"B {kernel.shape[1] - 1} D"))
     return advance(state, x, _normalised(x, kernel))

@@ -18,7 +18,12 @@ from attention_research.kernels.shapes import check_shapes
 
 
 def mixture_scores(alpha: Float[Array, "M"], *scores: Float[Array, "#B N T S"]) -> Float[Array, "B N T S"]:
-    """sum_m softmax(alpha)_m scores_m, in float32, for `synthesizer_attention`. Raises ValueError naming the axis."""
+    """sum_m softmax(alpha)_m scores_m, in float32, for `synthesizer_attention`. Raises ValueError naming the axis.
+
+    >>> one = jnp.ones((1, 1, 2, 3))
+    >>> mixture_scores(jnp.array([0.0, 0.0]), one, 3 * one)[0, 0, 0].tolist()  # equal alphas: the mean
+    [2.0, 2.0, 2.0]
+    """
     if alpha.shape != (len(scores),):
         raise ValueError(f"alpha: axis M of [M]: expected the {len(scores)} scores, got shape {list(alpha.shape)}")
     check_shapes(**{f"scores_{number}": (one, "#B N T S") for number, one in enumerate(scores)})
@@ -45,6 +50,13 @@ def mixture_synthesizer_attention(
     `scores` are the scores of a dense or random Synthesizer. `alpha` is [N] (one per head, as in the paper) or [1] (as
     in the released code). Other arguments are those of `dot_product_attention`. Raises ValueError naming the argument
     and the axis.
+
+    >>> x, value = jnp.zeros((1, 3, 1, 2)), jnp.eye(3)[None, :, None]  # the result shows the weights
+    >>> scores = jnp.array([0.0, 0.0, 20.0]).reshape(1, 1, 1, 3)  # learned scores, added to the equal dot products
+    >>> print(mixture_synthesizer_attention(x, x, value, scores)[0, :, 0])
+    [[0. 0. 1.]
+     [0. 0. 1.]
+     [0. 0. 1.]]
     """
     check_shapes(
         query=(query, "B T N H"),

@@ -29,6 +29,12 @@ def synthesizer_attention(
     `mask` is True where a position may attend. With `is_causal`, position i attends to values 0 to i. The softmax is
     computed in float32. A row with no visible position gives 0 with gradient 0. Memory is dense in T x S, as the scores
     are. Raises ValueError naming the argument and the axis.
+
+    >>> scores, value = jnp.zeros((1, 1, 3, 3)), jnp.eye(3)[None, :, None]  # the result shows the weights
+    >>> print(synthesizer_attention(scores, value, is_causal=True)[0, :, 0])
+    [[1.   0.   0.  ]
+     [0.5  0.5  0.  ]
+     [0.33 0.33 0.33]]
     """
     check_shapes(scores=(scores, "#B N T S"), value=(value, "B S N Hv"), mask=(mask, "#B #N #T #S"))
     weights = synthesizer_weights(scores.astype(accumulator(value.dtype)), mask, is_causal=is_causal)

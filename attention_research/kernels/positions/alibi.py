@@ -39,7 +39,12 @@ def alibi_distance_bias(
     query_offset: int | Int[Array, ""] = 0,
     bidirectional: bool = False,
 ) -> Float[Array, "N distances"]:
-    """The bias by distance, [N, T + S - 1]. Column j - i + T - 1 is for query i and key j."""
+    """The bias by distance, [N, T + S - 1]. Column j - i + T - 1 is for query i and key j.
+
+    >>> bias = alibi_distance_bias(8, 3, 3)  # by distance, from -(query_length - 1) to key_length - 1
+    >>> bias.shape, bias[0].tolist()
+    ((8, 5), [-1.0, -0.5, 0.0, 0.5, 1.0])
+    """
     return _bias(num_heads, jnp.arange(-(query_length - 1), key_length, dtype=jnp.int32), query_offset, bidirectional)
 
 
@@ -55,6 +60,11 @@ def alibi_bias(
 
     `query_offset` is the position of the first query, for cached decoding. `bidirectional` gives -m_n |i - j|, for
     encoders (not in the paper). Raises ValueError naming the argument.
+
+    >>> print(alibi_bias(8, 3, 3)[0, 0])  # the first head's slope is 1/2
+    [[ 0.   0.5  1. ]
+     [-0.5  0.   0.5]
+     [-1.  -0.5  0. ]]
     """
     query = jnp.arange(query_length, dtype=jnp.int32)[:, None]
     return _bias(num_heads, jnp.arange(key_length, dtype=jnp.int32) - query, query_offset, bidirectional)[None]

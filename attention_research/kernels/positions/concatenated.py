@@ -16,7 +16,11 @@ from attention_research.kernels.shapes import check_shapes
 
 
 def concatenate_positions(x: Float[Array, "B T D"], encoding: Float[Array, "#B T P"]) -> Float[Array, "B T DP"]:
-    """[x; encoding] along the features, in x's dtype. The encoding is [B T P], or [1 T P] for all examples."""
+    """[x; encoding] along the features, in x's dtype. The encoding is [B T P], or [1 T P] for all examples.
+
+    >>> concatenate_positions(jnp.ones((2, 5, 4)), jnp.zeros((1, 5, 3))).shape
+    (2, 5, 7)
+    """
     check_shapes(x=(x, "B T D"), encoding=(encoding, "#B T P"))
     encoding = jnp.broadcast_to(encoding.astype(x.dtype), (*x.shape[:2], encoding.shape[2]))
     return jnp.concatenate([x, encoding], axis=-1)
@@ -28,6 +32,9 @@ def project_concatenated(
     """concatenate_positions(x, encoding) @ weight, computed as the sum of two projections. weight is [D + P, O].
 
     No concatenation takes place, and an encoding that all examples share is projected once. Sums are in float32.
+
+    >>> project_concatenated(jnp.ones((2, 5, 4)), jnp.ones((1, 5, 3)), jnp.ones((7, 6))).shape
+    (2, 5, 6)
     """
     check_shapes(x=(x, "B T D"), encoding=(encoding, "#B T P"), weight=(weight, "DP O"))
     D, P = x.shape[2], encoding.shape[2]

@@ -31,6 +31,13 @@ def positional_attention(
     Encodings have one vector per head, or one for all heads ([T 1 H]). In a decoding step, `query_positions` is the row
     of the single query ([1 N H]). Other arguments are those of `dot_product_attention`. Raises ValueError naming the
     argument and the axis.
+
+    >>> x, value = jnp.zeros((1, 3, 1, 3)), jnp.eye(3)[None, :, None]  # the result shows the weights
+    >>> positions = 6.0 * jnp.eye(3)[:, None]  # [T 1 H]: each position asks for itself
+    >>> print(positional_attention(x, x, value, positions, positions)[0, :, 0])
+    [[1. 0. 0.]
+     [0. 1. 0.]
+     [0. 0. 1.]]
     """
     check_shapes(
         query=(query, "B T N H"),

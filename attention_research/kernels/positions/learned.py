@@ -17,6 +17,10 @@ def learned_positions(table: Float[Array, "P D"], positions: Int[Array, "B T"]) 
     """table[positions]. A position outside of 0 to P - 1 gives NaN, instead of silently the last row.
 
     The gradient of a row is summed in float32 over all occurrences of its position.
+
+    >>> table = jnp.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
+    >>> learned_positions(table, jnp.array([[2, 0]])).tolist()
+    [[[4.0, 5.0], [0.0, 1.0]]]
     """
     check_shapes(table=(table, "P D"), positions=(positions, "B T"))
     positions = as_int32("positions", positions)

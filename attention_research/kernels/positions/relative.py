@@ -62,7 +62,14 @@ def relative_weights(
     is_causal: bool = False,
     query_offset: int | Int[Array, ""] = 0,
 ) -> Float[Array, "B N T S"]:
-    """The weights softmax(e) of `relative_attention`, equation 4, in float32."""
+    """The weights softmax(e) of `relative_attention`, equation 4, in float32.
+
+    >>> x, table = jnp.ones((1, 3, 1, 4)), jnp.zeros((3, 4)).at[0].set(20.0)  # distance -1 and less is preferred
+    >>> print(relative_weights(x, x, table)[0, 0])
+    [[0.33 0.33 0.33]
+     [1.   0.   0.  ]
+     [0.5  0.5  0.  ]]
+    """
     arrays, options = prepare(query, key, None, None, mask, scale, is_causal, None, None, None)
     _check_table("key_table", key_table, query.shape[-1])
     return _weights(arrays._replace(key_table=key_table), options, _spreader(key.shape[1], query_offset))
@@ -102,6 +109,13 @@ def relative_attention(
     into account. A query with no visible key gives 0 with gradient 0. `implementation` is "reference" (dense in T x S),
     "blockwise" (memory linear in S, without offset), or None, which chooses blocks if `dot_product_attention` would.
     Raises ValueError naming the argument and the axis.
+
+    >>> x, value = jnp.ones((1, 3, 1, 4)), jnp.eye(3)[None, :, None]  # the result shows the weights
+    >>> table = jnp.zeros((3, 4)).at[2].set(20.0)  # distances -1, 0 and 1, clipped: a key to the right is preferred
+    >>> print(relative_attention(x, x, value, table)[0, :, 0])
+    [[0.   0.5  0.5 ]
+     [0.   0.   1.  ]
+     [0.33 0.33 0.33]]
     """
     arrays, options = prepare(query, key, value, None, mask, scale, is_causal, None, None, None)
     _check_table("key_table", key_table, query.shape[-1])

@@ -69,6 +69,10 @@ def structural_encoding(
 
     The paper specifies only "a nonlinear function". Both of its encodings are sinusoids: `sinusoidal_at` of the
     position and of the depth. An encoding may be [1 T P], for all examples. Sums and tanh are computed in float32.
+
+    >>> sequential, structural = jnp.ones((1, 3, 2)), jnp.ones((1, 3, 5))
+    >>> structural_encoding(sequential, structural, jnp.ones((2, 4)), jnp.ones((5, 4))).shape
+    (1, 3, 4)
     """
     check_shapes(
         sequential=(sequential, "#B T P"),
@@ -100,6 +104,14 @@ def structural_attention(
     one query in a decoding step. No [T S H] tensor is formed: queries are multiplied by the rows of the key table, and
     the products are gathered; weights are summed by distance before the product with the value table. A query with no
     visible key gives 0 with gradient 0. Raises ValueError naming the axis.
+
+    >>> x, value = jnp.ones((1, 3, 1, 4)), jnp.eye(3)[None, :, None]  # the result shows the weights
+    >>> distances = structural_distances(jnp.array([[1, -1, 1]]))  # words 0 and 2 are below word 1
+    >>> table = jnp.zeros((3, 4)).at[0].set(20.0)  # distance -1: a word attends to the word above
+    >>> print(structural_attention(x, x, value, distances, table)[0, :, 0])
+    [[0.   1.   0.  ]
+     [0.33 0.33 0.33]
+     [0.5  0.5  0.  ]]
     """
     arrays, options = prepare(query, key, value, None, mask, scale, False, None, None, None)
     check_shapes(

@@ -26,6 +26,10 @@ def t5_buckets(
     with the query's own position. Half of the buckets of a side are for exact distances. The others are logarithmic up
     to `max_distance`, and larger distances share the last bucket. Raises ValueError if there is no exact bucket, or if
     `max_distance` leaves no logarithmic bucket.
+
+    >>> distance = jnp.array([-100, -20, -8, -1, 0, 1])  # key minus query
+    >>> t5_buckets(distance, bidirectional=False).tolist()  # exact when near, logarithmic when far; later keys share 0
+    [30, 17, 8, 1, 0, 0]
     """
     distance = as_int32("distance", distance)
     bucket = jnp.zeros_like(distance)
@@ -58,6 +62,10 @@ def t5_distance_bias(
 
     Its gradient is a small matrix product. A table entry of -inf masks its distances and has gradient 0. Raises
     ValueError naming the argument.
+
+    >>> table = jnp.arange(32.0)[:, None]  # one head: the bias is the number of the bucket
+    >>> t5_distance_bias(table, 3, 3, bidirectional=False)[0].tolist()  # distances -2 ... 2
+    [2.0, 1.0, 0.0, 0.0, 0.0]
     """
     offset = as_int32("query_offset", query_offset)
     buckets = check_shapes(table=(table, "buckets N"), query_offset=(offset, ""))["buckets"]
@@ -83,6 +91,12 @@ def t5_relative_bias(
     T5 adds it to logits that are not divided by sqrt(H): pass `scale=1` to the attention for that. `query_offset` is
     the position of the first query, for cached decoding. The bias depends only on j - i, so that one row of T + S - 1
     distances is looked up and shifted into [T S].
+
+    >>> table = jnp.arange(32.0)[:, None]  # one head: the bias is the number of the bucket
+    >>> print(t5_relative_bias(table, 3, 3, bidirectional=False)[0, 0])
+    [[0. 0. 0.]
+     [1. 0. 0.]
+     [2. 1. 0.]]
     """
     by_distance = t5_distance_bias(
         table, query_length, key_length,

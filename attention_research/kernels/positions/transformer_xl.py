@@ -22,7 +22,12 @@ from attention_research.kernels.symbolic import expect_numbers
 
 
 def extend_with_memory(memory: Float[Array, "B M D"], x: Float[Array, "B T D"]) -> Float[Array, "B S D"]:
-    """[memory; x], S = M + T: the hidden states for the keys and values of a layer. The memory has no gradient."""
+    """[memory; x], S = M + T: the hidden states for the keys and values of a layer. The memory has no gradient.
+
+    >>> memory, x = jnp.ones((1, 4, 2)), jnp.ones((1, 3, 2))
+    >>> extend_with_memory(memory, x).shape
+    (1, 7, 2)
+    """
     check_shapes(memory=(memory, "B M D"), x=(x, "B T D"))
     return jnp.concatenate([jax.lax.stop_gradient(memory).astype(x.dtype), x], axis=1)
 
@@ -30,7 +35,12 @@ def extend_with_memory(memory: Float[Array, "B M D"], x: Float[Array, "B T D"]) 
 def next_memory(
     memory: Float[Array, "B M D"], x: Float[Array, "B T D"], *, length: int | None = None
 ) -> Float[Array, "B L D"]:
-    """The last `length` (None: M) hidden states of [memory; x], or all if there are fewer, for the next segment."""
+    """The last `length` (None: M) hidden states of [memory; x], or all if there are fewer, for the next segment.
+
+    >>> memory, x = jnp.arange(3.0).reshape(1, 3, 1), jnp.arange(3.0, 5.0).reshape(1, 2, 1)
+    >>> next_memory(memory, x).ravel().tolist()  # as long as before
+    [2.0, 3.0, 4.0]
+    """
     both = jax.lax.stop_gradient(extend_with_memory(memory, x))
     length = memory.shape[1] if length is None else length
     return both[:, max(both.shape[1] - length, 0) :]
@@ -47,7 +57,13 @@ def transformer_xl_weights(
     scale: float | int | None = None,
     query_offset: int | Int[Array, ""] | None = None,
 ) -> Float[Array, "B N T S"]:
-    """The weights of `transformer_xl_attention`: the softmax of the logits over the visible keys, in float32."""
+    """The weights of `transformer_xl_attention`: the softmax of the logits over the visible keys, in float32.
+
+    >>> query, key = jnp.ones((1, 2, 1, 4)), jnp.ones((1, 4, 1, 4))  # 2 of 4 keys are memory
+    >>> print(transformer_xl_weights(query, key, jnp.ones((4, 1, 4)), jnp.zeros((1, 4)), jnp.zeros((1, 4)))[0, 0])
+    [[0.33 0.33 0.33 0.  ]
+     [0.25 0.25 0.25 0.25]]
+    """
     arrays, options = prepare(query, key, None, None, mask, scale, False, None, None, None)
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
     check_shapes(
@@ -94,6 +110,11 @@ def transformer_xl_attention(
     `content_bias` is u and `position_bias` is v. `query_offset` is the position of the first query among the keys
     (None: the queries are the last T positions), for a cache that is not yet full. Memory is dense in T x S. A query
     with no visible key gives 0 with gradient 0. Raises ValueError naming the argument and the axis.
+
+    >>> query, key = jnp.ones((1, 2, 1, 4)), jnp.ones((1, 5, 1, 4))  # 3 of 5 keys are memory
+    >>> relative_key, bias = jnp.ones((5, 1, 4)), jnp.zeros((1, 4))
+    >>> transformer_xl_attention(query, key, key, relative_key, bias, bias).shape
+    (1, 2, 1, 4)
     """
     prepare(query, key, value, None, mask, scale, False, None, None, None)
     (B, T, N, _), (S, K, Hv) = query.shape, value.shape[1:]

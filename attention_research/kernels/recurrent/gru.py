@@ -28,7 +28,12 @@ def gru_cell(
     input_bias: Float[Array, "3*D"],
     state_bias: Float[Array, "D"],
 ) -> Float[Array, "B D"]:
-    """The next state, in x's dtype. `state_bias` is b_hn. Raises ValueError naming the argument and the axis."""
+    """The next state, in x's dtype. `state_bias` is b_hn. Raises ValueError naming the argument and the axis.
+
+    >>> x, hidden, kernels = jnp.ones((2, 3)), jnp.ones((2, 4)), (jnp.zeros((3, 12)), jnp.zeros((4, 12)))
+    >>> gru_cell(x, hidden, *kernels, jnp.zeros(12), jnp.zeros(4))[0].tolist()  # gates of 1/2
+    [0.5, 0.5, 0.5, 0.5]
+    """
     check_gates(3, x, hidden, input_kernel, state_kernel, input_bias=(input_bias, 3), state_bias=(state_bias, 1))
     reset_x, keep_x, new_x = jnp.split(project(x, input_kernel, input_bias), 3, axis=-1)
     reset_h, keep_h, new_h = jnp.split(project(hidden, state_kernel), 3, axis=-1)

@@ -27,7 +27,12 @@ def gru_reset_before_cell(
     state_kernel: Float[Array, "D 3*D"],
     bias: Float[Array, "3*D"],
 ) -> Float[Array, "B D"]:
-    """The next state, in x's dtype. Raises ValueError naming the argument and the axis."""
+    """The next state, in x's dtype. Raises ValueError naming the argument and the axis.
+
+    >>> x, hidden, kernels = jnp.ones((2, 3)), jnp.ones((2, 4)), (jnp.zeros((3, 12)), jnp.zeros((4, 12)))
+    >>> gru_reset_before_cell(x, hidden, *kernels, jnp.zeros(12))[0].tolist()  # gates of 1/2
+    [0.5, 0.5, 0.5, 0.5]
+    """
     check_gates(3, x, hidden, input_kernel, state_kernel, bias=(bias, 3))
     width = hidden.shape[1]
     reset_x, take_x, new_x = jnp.split(project(x, input_kernel, bias), 3, axis=-1)

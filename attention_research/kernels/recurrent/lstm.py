@@ -26,7 +26,13 @@ def lstm_cell(
     state_kernel: Float[Array, "D 4*D"],
     bias: Float[Array, "4*D"],
 ) -> tuple[Float[Array, "B D"], Float[Array, "B D"]]:
-    """Returns the next (hidden, cell), in x's dtype. Raises ValueError naming the argument and the axis."""
+    """Returns the next (hidden, cell), in x's dtype. Raises ValueError naming the argument and the axis.
+
+    >>> x, hidden, cell = jnp.ones((2, 3)), jnp.ones((2, 4)), jnp.ones((2, 4))
+    >>> hidden, cell = lstm_cell(x, hidden, cell, jnp.zeros((3, 16)), jnp.zeros((4, 16)), jnp.zeros(16))
+    >>> cell[0].tolist()  # the forget gate is 1/2
+    [0.5, 0.5, 0.5, 0.5]
+    """
     check_gates(4, x, hidden, input_kernel, state_kernel, bias=(bias, 4))
     if cell.shape != hidden.shape or cell.dtype != hidden.dtype:
         raise ValueError(f"cell: expected {list(hidden.shape)} {hidden.dtype}, got {list(cell.shape)} {cell.dtype}")

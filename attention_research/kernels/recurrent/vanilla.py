@@ -19,6 +19,10 @@ def vanilla_cell(
     state_kernel: Float[Array, "D D"],
     bias: Float[Array, "D"],
 ) -> Float[Array, "B D"]:
-    """The next state, in x's dtype. Raises ValueError naming the argument and the axis."""
+    """The next state, in x's dtype. Raises ValueError naming the argument and the axis.
+
+    >>> vanilla_cell(jnp.ones((2, 3)), jnp.ones((2, 4)), jnp.ones((3, 4)), jnp.ones((4, 4)), jnp.zeros(4)).shape
+    (2, 4)
+    """
     check_gates(1, x, hidden, input_kernel, state_kernel, bias=(bias, 1))
     return jnp.tanh(project(x, input_kernel, bias) + project(hidden, state_kernel))

@@ -37,6 +37,10 @@ def additive_scores(
 
     `chunk_size` queries are processed at a time; None means as many as `CHUNK_ELEMENTS` allows. Raises ValueError
     naming the argument and the axis.
+
+    >>> query, keys = jnp.ones((1, 2, 3)), jnp.ones((1, 5, 4))
+    >>> additive_scores(query, keys, jnp.ones((6, 3)), jnp.ones((6, 4)), jnp.ones(6)).shape
+    (1, 2, 5)
     """
     check_scores(
         (query, "B T Dq"), (keys, "B S Dk"), query_weight=(query_weight, "A Dq"), key_weight=(key_weight, "A Dk"),
@@ -54,6 +58,10 @@ def projected_additive_scores(
 
     It is for decoders, in which the keys U h_j of a sentence are the same at every step and are projected only once.
     Raises ValueError naming the argument and the axis.
+
+    >>> query, keys = jnp.array([[[0.0]]]), jnp.array([[[-9.0], [0.0], [9.0]]])
+    >>> print(projected_additive_scores(query, keys, jnp.array([2.0])))  # the score is bounded by |v|
+    [[[-2.  0.  2.]]]
     """
     sizes = check_scores((query, "B T A"), (keys, "B S A"), v=(v, "A"))
     B, T, A, S = (sizes[axis] for axis in "BTAS")

@@ -25,6 +25,9 @@ def concat_scores(
     """v^T tanh(W [q_i; k_j]) for all queries and keys, in float32. C = Dq + Dk; the columns of the query are first.
 
     `chunk_size` as in `additive_scores`. Raises ValueError naming the argument and the axis.
+
+    >>> concat_scores(jnp.ones((1, 2, 3)), jnp.ones((1, 5, 4)), jnp.ones((6, 3 + 4)), jnp.ones(6)).shape
+    (1, 2, 5)
     """
     sizes = check_scores((query, "B T Dq"), (keys, "B S Dk"), weight=(weight, "A C"), v=(v, "A"))
     width = sizes["Dq"]

@@ -25,6 +25,10 @@ def cosine_scores(
     """The cosine of all queries and keys, divided by `temperature` if it is given, in float32.
 
     Raises ValueError naming the argument and the axis.
+
+    >>> query, keys = jnp.array([[[1.0, 0.0]]]), jnp.array([[[5.0, 0.0], [0.0, 2.0], [-3.0, 0.0]]])
+    >>> print(cosine_scores(query, keys))  # lengths do not matter
+    [[[ 1.  0. -1.]]]
     """
     check_scores((query, "B T D"), (keys, "B S D"))
     scores = einsum("BTD,BSD->BTS", direction(query), direction(keys))

@@ -19,6 +19,10 @@ def general_scores(
     """q_i^T W k_j for all queries and keys, in float32. q_i^T W, T rows of width Dk, is computed first.
 
     Raises ValueError naming the argument and the axis.
+
+    >>> query, keys, weight = jnp.ones((1, 2, 3)), jnp.ones((1, 5, 4)), jnp.ones((3, 4))
+    >>> general_scores(query, keys, weight).shape
+    (1, 2, 5)
     """
     check_scores((query, "B T Dq"), (keys, "B S Dk"), weight=(weight, "Dq Dk"))
     projected = jnp.einsum("BTQ,QK->BTK", query, weight.astype(query.dtype))

@@ -23,6 +23,9 @@ def location_scores(
     """W q_i at the first S = `key_length` positions, in float32. Positions from L on are -inf (masked).
 
     Raises ValueError naming the argument and the axis.
+
+    >>> location_scores(jnp.ones((1, 2, 3)), jnp.ones((9, 3)), key_length=5).shape  # from the query alone
+    (1, 2, 5)
     """
     check_shapes(query=(query, "B T Dq"), weight=(weight, "L Dq"))
     return _lengthen(_all_scores(query, weight[:key_length]), key_length, -jnp.inf)
@@ -34,6 +37,10 @@ def location_weights(
     """The first S = `key_length` entries of softmax(W q_i) over L positions, in float32. Entries from L on are 0.
 
     Raises ValueError naming the argument and the axis.
+
+    >>> weights = location_weights(jnp.ones((1, 2, 3)), jnp.ones((9, 3)), key_length=5)
+    >>> print(weights.sum(axis=-1))  # the weights of all 9 places sum to 1
+    [[0.56 0.56]]
     """
     check_shapes(query=(query, "B T Dq"), weight=(weight, "L Dq"))
     return _lengthen(softmax_or_zero(_all_scores(query, weight))[..., :key_length], key_length, 0.0)

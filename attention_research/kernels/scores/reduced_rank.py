@@ -21,7 +21,13 @@ def reduced_rank_scores(
     query_factor: Float[Array, "R Dq"],
     key_factor: Float[Array, "R Dk"],
 ) -> Float[Array, "B T S"]:
-    """(U q_i)^T (V k_j) for all queries and keys, in float32. Raises ValueError naming the argument and the axis."""
+    """(U q_i)^T (V k_j) for all queries and keys, in float32. Raises ValueError naming the argument and the axis.
+
+    >>> query, keys = jnp.ones((1, 2, 8)), jnp.ones((1, 5, 8))
+    >>> factor = jnp.ones((2, 8))  # a bilinear form of rank 2
+    >>> reduced_rank_scores(query, keys, factor, factor).shape
+    (1, 2, 5)
+    """
     check_scores(
         (query, "B T Dq"), (keys, "B S Dk"), query_factor=(query_factor, "R Dq"), key_factor=(key_factor, "R Dk")
     )

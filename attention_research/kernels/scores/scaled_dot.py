@@ -15,6 +15,11 @@ from attention_research.kernels.scores.dot import dot_scores
 def scaled_dot_scores(
     query: Float[Array, "B T D"], keys: Float[Array, "B S D"], *, scale: float | int | None = None
 ) -> Float[Array, "B T S"]:
-    """`dot_scores` times `scale` (default 1 / sqrt(D)), in float32. Raises ValueError naming the argument and axis."""
+    """`dot_scores` times `scale` (default 1 / sqrt(D)), in float32. Raises ValueError naming the argument and axis.
+
+    >>> x = jnp.ones((1, 1, 4))
+    >>> scaled_dot_scores(x, x).item()  # 4 / sqrt(4)
+    2.0
+    """
     scores = dot_scores(query, keys)
     return scores * jnp.asarray(query.shape[-1] ** -0.5 if scale is None else scale, scores.dtype)

@@ -30,6 +30,10 @@ def gumbel_softmax(
 
     The temperature is above 0; it may be an array, for annealing. Computed in float32. A query with no visible key
     gives 0. Raises ValueError naming the argument and the axis.
+
+    >>> scores = jnp.array([[[0.0, 1.0, 0.0]]])
+    >>> gumbel_softmax(None, scores).tolist()  # without noise: the position with the highest score
+    [[[0.0, 1.0, 0.0]]]
     """
     check_shapes(scores=(scores, "B T S"), mask=(mask, "#B #T #S"))
     dtype = accumulator(scores.dtype)
@@ -58,7 +62,13 @@ def gumbel_attention(
     temperature: float | int | Float[Array, ""] = 1.0,
     straight_through: bool = True,
 ) -> tuple[Float[Array, "B T Dv"], Float[Array, "B T S"]]:
-    """Hard attention that is trained by backpropagation. Returns (context, weights of `gumbel_softmax`)."""
+    """Hard attention that is trained by backpropagation. Returns (context, weights of `gumbel_softmax`).
+
+    >>> scores, values = jnp.zeros((1, 1, 3)), jnp.arange(3.0).reshape(1, 3, 1)
+    >>> context, weights = gumbel_attention(jax.random.key(0), scores, values)
+    >>> weights.sum().item(), weights.max().item()  # one position is chosen
+    (1.0, 1.0)
+    """
     check_shapes(scores=(scores, "B T S"), values=(values, "B S Dv"), mask=(mask, "#B #T #S"))
     weights = gumbel_softmax(key, scores, mask, temperature=temperature, straight_through=straight_through)
     context = einsum("BTS,BSD->BTD", weights.astype(values.dtype), values)

@@ -30,6 +30,11 @@ def hard_attention(
     key, the choice is the argmax (the first of equal scores). Since nothing is sampled, the gradient of the
     log-probability is stopped, and the scores get exactly zero gradient. Weights and log-probabilities are float32. For
     a query with no visible key, all three are 0. Raises ValueError naming the argument and the axis.
+
+    >>> scores, values = jnp.array([[[0.0, 2.0]]]), jnp.array([[[10.0], [20.0]]])
+    >>> context, weights, log_prob = hard_attention(None, scores, values)  # without a key: the highest score
+    >>> context.item(), weights.tolist(), jnp.exp(log_prob).round(2).tolist()
+    (20.0, [[[0.0, 1.0]]], [[0.8799999952316284]])
     """
     S = check_shapes(scores=(scores, "B T S"), values=(values, "B S Dv"), mask=(mask, "#B #T #S"))["S"]
     if S == 0:
@@ -71,6 +76,11 @@ def semi_sampled_attention(
     (`jax.random.bernoulli(key)`) is an argument. Soft attention makes no choice: its log-probability is 0, and its
     scores are trained through the context. (In this case, the released code adds (cost - baseline) / 10 to the gradient
     of every weight, which the derivative of the softmax maps to 0.)
+
+    >>> scores, values = jnp.zeros((1, 1, 2)), jnp.array([[[10.0], [20.0]]])
+    >>> context, _, _ = semi_sampled_attention(jax.random.key(0), jnp.array(False), scores, values)
+    >>> context.item()  # not sampled: the expectation
+    15.0
     """
     check_shapes(sampled=(sampled, ""), scores=(scores, "B T S"), values=(values, "B S Dv"), mask=(mask, "#B #T #S"))
     context, weights, log_prob = hard_attention(key, scores, values, mask)

@@ -36,6 +36,10 @@ def local_weights(
     position of each score, if the scores are for the positions of `local_window`; by default, score s is for position
     s. A window without a visible key gives 0. Raises ValueError naming the argument and the axis, and for an invalid
     `half_width`.
+
+    >>> weights = local_weights(jnp.zeros((1, 1, 6)), jnp.array([[2.0]]), half_width=1, gaussian=False)
+    >>> print(weights)  # softmax over positions 1, 2 and 3
+    [[[0.   0.33 0.33 0.33 0.   0.  ]]]
     """
     axes = {"scores": (scores, "B T S"), "centers": (centers, "B T"), "mask": (mask, "#B #T #S")}
     S = check_shapes(**axes, positions=(positions, "B T S"))["S"]
@@ -51,7 +55,12 @@ def local_weights(
 def predicted_centers(
     query: Float[Array, "B T Dq"], weight: Float[Array, "A Dq"], v: Float[Array, "A"], lengths: Int[Array, "B"]
 ) -> Float[Array, "B T"]:
-    """p_t = S sigmoid(v^T tanh(W h_t)), equation 9, for lengths S without padding. In float32, in [0, S]."""
+    """p_t = S sigmoid(v^T tanh(W h_t)), equation 9, for lengths S without padding. In float32, in [0, S].
+
+    >>> query, weight, v = jnp.ones((1, 2, 3)), jnp.ones((4, 3)), jnp.zeros(4)
+    >>> predicted_centers(query, weight, v, jnp.array([9])).tolist()  # S sigmoid(0)
+    [[4.5, 4.5]]
+    """
     check_shapes(query=(query, "B T Dq"), weight=(weight, "A Dq"), v=(v, "A"), lengths=(lengths, "B"))
     lengths = as_int32("lengths", lengths)
     dtype = accumulator(query.dtype)
@@ -73,6 +82,11 @@ def local_window(
     `entries` of the values. `visible` is False outside the window (usually at the last position, because a window with
     a non-integer centre has one position less), outside the sequence, and where the mask [B S] is False. Such entries
     are 0. A centre may be anywhere.
+
+    >>> sequence = jnp.arange(6.0).reshape(1, 6, 1)
+    >>> window, positions, inside = local_window(sequence, jnp.array([[5.0]]), half_width=1)
+    >>> positions.tolist(), inside.tolist()  # position 6 is beyond the end
+    ([[[4, 5, 6]]], [[[True, True, False]]])
     """
     S = check_shapes(sequence=(sequence, "B S D"), centers=(centers, "B T"), mask=(mask, "B S"))["S"]
     _check_half_width(half_width, least_is_allowed=True)

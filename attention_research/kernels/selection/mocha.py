@@ -29,6 +29,10 @@ def mocha_weights(
     window are far below the maximum of the row. Here each window has its own softmax, which takes S w memory. `mask` is
     True at non-padding positions; padding is in no chunk. Raises ValueError naming the argument and the axis, and for a
     chunk size below 1.
+
+    >>> alignment = jnp.array([[0.0, 0.0, 0.0, 1.0]])  # the chunk ends at position 3
+    >>> mocha_weights(alignment, jnp.zeros((1, 4)), chunk_size=2).tolist()
+    [[0.0, 0.0, 0.5, 0.5]]
     """
     S = check_shapes(alignment=(alignment, "B S"), chunk_scores=(chunk_scores, "B S"), mask=(mask, "B S"))["S"]
     if chunk_size < 1:

@@ -38,6 +38,10 @@ def monotonic_alignment(
 
     `mask` is True at non-padding positions; the process skips padding. Raises ValueError naming the argument and the
     axis.
+
+    >>> start, p_choose = jnp.array([[1.0, 0.0, 0.0]]), jnp.array([[0.5, 0.5, 0.5]])
+    >>> monotonic_alignment(p_choose, start).tolist()  # stop at 0, at 1, at 2; with 1/8, nowhere
+    [[0.5, 0.25, 0.125]]
     """
     check_shapes(p_choose=(p_choose, "B S"), previous=(previous, "B S"), mask=(mask, "B S"))
     if mode not in MODES:

@@ -29,6 +29,11 @@ def hard_monotonic_decode(
     (and the context is 0). If `previous` is already `length`, no energy is computed. `previous` is 0 before the first
     output. Under `vmap`, the loop runs until the slowest example is done; `energies_read` counts for each example
     separately. Raises ValueError if an energy is not a scalar.
+
+    >>> energies = jnp.array([-1.0, 2.0, -3.0, 4.0])
+    >>> position, energies_read = hard_monotonic_decode(lambda j: energies[j], 2, 4)  # from position 2 on
+    >>> position.item(), energies_read.item()
+    (3, 2)
     """
     previous, length = as_int32("previous", previous), as_int32("length", length)
     check_shapes(previous=(previous, ""), length=(length, ""))

@@ -30,6 +30,11 @@ def monotonic_energy(
 
     It is the paper's additive energy with weight normalization of v, a bias and a scalar offset. It takes B T S A
     memory. If v is 0, its direction is 0, with gradient 0. Raises ValueError naming the argument and the axis.
+
+    >>> query, keys, weights = jnp.ones((1, 2, 3)), jnp.ones((1, 5, 4)), (jnp.ones((6, 3)), jnp.ones((6, 4)))
+    >>> gain, offset = jnp.array(0.4), jnp.array(-4.0)
+    >>> monotonic_energy(query, keys, *weights, jnp.zeros(6), jnp.ones(6), gain, offset).shape
+    (1, 2, 5)
     """
     axes = {"query": "B T Dq", "keys": "B S Dk", "query_weight": "A Dq", "key_weight": "A Dk", "bias": "A", "v": "A",
             "gain": "", "offset": ""}  # fmt: skip
@@ -56,6 +61,9 @@ def choosing_probability(
 
     The noise makes the model prefer energies far from 0, so that p is nearly binary at test time, as the hard process
     requires (section 2.5). Without a key, as at test time, there is no noise.
+
+    >>> choosing_probability(jnp.array([[[0.0, 0.0]]]), mask=jnp.array([[[True, False]]])).tolist()
+    [[[0.5, 0.0]]]
     """
     check_shapes(energy=(energy, "B T S"), mask=(mask, "#B #T #S"))
     energy = energy.astype(accumulator(energy.dtype))

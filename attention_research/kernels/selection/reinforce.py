@@ -29,6 +29,10 @@ def reinforce_surrogate(
     Cost and baseline are treated as constants. `cost` is the cost of the sequence, [B 1], or the cost after each
     choice, [B T]. The estimate is unbiased for any baseline that does not depend on the choices. Computed in float32.
     Raises ValueError naming the argument and the axis.
+
+    >>> surrogate = lambda log_prob: reinforce_surrogate(log_prob, jnp.array([[5.0]]), jnp.array(3.0)).sum()
+    >>> jax.grad(surrogate)(jnp.array([[-1.0]])).tolist()  # cost minus baseline
+    [[2.0]]
     """
     check_shapes(log_prob=(log_prob, "B T"), cost=(cost, "B #T"), baseline=(baseline, ""), mask=(mask, "B T"))
     dtype = accumulator(log_prob.dtype)
@@ -58,6 +62,9 @@ def moving_average_baseline(
 
     The mean is over the non-padding positions of [B T], or over the sequences of [B 1]. If there are none, the baseline
     does not change. It is initialized to 0 and has no gradient.
+
+    >>> moving_average_baseline(jnp.array(1.0), jnp.array([[2.0], [4.0]]), decay=0.5).item()  # half of 1 + 3
+    2.0
     """
     sizes = check_shapes(baseline=(baseline, ""), cost=(cost, "B #T"), mask=(mask, "B T"))
     dtype = accumulator(cost.dtype)
@@ -77,6 +84,9 @@ def attention_entropy(
 
     It is 0 if no key is visible. It is computed from the scores, because log alpha overflows if a weight underflows (as
     in the released code).
+
+    >>> print(attention_entropy(jnp.zeros((1, 1, 4))), jnp.log(4.0))  # uniform over 4 positions
+    [[1.39]] 1.3862944
     """
     check_shapes(scores=(scores, "B T S"), mask=(mask, "#B #T #S"))
     scores = scores.astype(accumulator(scores.dtype))

@@ -35,7 +35,11 @@ def differential_lambda_init(layer: int) -> float:
 def differential_lambda(
     lambda_query: Float[Array, "2 H"], lambda_key: Float[Array, "2 H"], *, lambda_init: float
 ) -> Float[Array, ""]:
-    """exp(q1 k1) - exp(q2 k2) + lambda_init, equation 2, in float32."""
+    """exp(q1 k1) - exp(q2 k2) + lambda_init, equation 2, in float32.
+
+    >>> print(differential_lambda(jnp.zeros((2, 4)), jnp.zeros((2, 4)), lambda_init=0.2))  # exp(0) - exp(0) + 0.2
+    0.2
+    """
     check_shapes(lambda_query=(lambda_query, "2 H"), lambda_key=(lambda_key, "2 H"))
     dtype = accumulator(lambda_query.dtype)
     products = jnp.sum(lambda_query.astype(dtype) * lambda_key.astype(dtype), axis=-1)
@@ -63,6 +67,11 @@ def differential_attention(
 
     A1 V and A2 V are computed by `dot_product_attention`, which also takes the other arguments. A query with no visible
     key gives 0 with gradient 0. Raises ValueError naming the argument and the axis.
+
+    >>> query, key, value = jnp.ones((1, 3, 2, 2, 4)), jnp.ones((1, 3, 2, 2, 4)), jnp.ones((1, 3, 2, 8))
+    >>> vectors, gain = jnp.zeros((2, 4)), jnp.ones(8)
+    >>> differential_attention(query, key, value, vectors, vectors, gain, lambda_init=0.2).shape
+    (1, 3, 2, 8)
     """
     check_shapes(
         query=(query, "B T N 2 H"),

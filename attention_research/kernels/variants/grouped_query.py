@@ -48,6 +48,10 @@ def grouped_query_attention(
 
     With `num_groups` None, there is no pooling: key and value already have one head per group. Raises ValueError naming
     the argument and the axis.
+
+    >>> query, key = jnp.ones((1, 3, 8, 4)), jnp.ones((1, 5, 2, 4))  # 8 query heads share 2 key heads
+    >>> grouped_query_attention(query, key, key).shape
+    (1, 3, 8, 4)
     """
     check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), value=(value, "B S K Hv"))
     if num_groups is not None:

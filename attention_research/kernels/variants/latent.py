@@ -38,6 +38,12 @@ def latent_attention(
     """Attention with the keys [c W^K_n, p] and the values c W^V_n, computed for every head.
 
     Other arguments are those of `dot_product_attention`. Raises ValueError naming the argument and the axis.
+
+    >>> query, rotated_query = jnp.ones((1, 5, 4, 8)), jnp.ones((1, 5, 4, 2))
+    >>> latent, rotated_key = jnp.ones((1, 5, 3)), jnp.ones((1, 5, 2))  # all that a cache keeps: 5 numbers a token
+    >>> weight = jnp.ones((3, 4, 8))
+    >>> latent_attention(query, rotated_query, latent, rotated_key, weight, weight).shape
+    (1, 5, 4, 8)
     """
     scale = _check(query, rotated_query, latent, rotated_key, key_weight, value_weight, scale)
     key = einsum("BSR,RNH->BSNH", latent, key_weight.astype(latent.dtype)).astype(latent.dtype)
@@ -66,6 +72,11 @@ def absorbed_latent_attention(
 
     In decoding, `latent` and `rotated_key` are the cache, and `mask` is True at its filled positions. Raises ValueError
     naming the argument and the axis.
+
+    >>> query, rotated_query = jnp.ones((1, 1, 4, 8)), jnp.ones((1, 1, 4, 2))
+    >>> latent, rotated_key, weight = jnp.ones((1, 5, 3)), jnp.ones((1, 5, 2)), jnp.ones((3, 4, 8))
+    >>> absorbed_latent_attention(query, rotated_query, latent, rotated_key, weight, weight).shape
+    (1, 1, 4, 8)
     """
     scale = _check(query, rotated_query, latent, rotated_key, key_weight, value_weight, scale)
     absorbed = einsum("BTNH,RNH->BTNR", query, key_weight.astype(query.dtype)).astype(query.dtype)

@@ -32,6 +32,11 @@ def query_key_l2_attention(
     """`dot_product_attention` with the logits gain_n cos(q, k) + bias. Norms are sqrt(sum x^2 + epsilon), in float32.
 
     Raises ValueError naming the argument and the axis.
+
+    >>> query, value = jnp.array([7.0, 0.0]).reshape(1, 1, 1, 2), jnp.eye(2)[None, :, None]
+    >>> key = jnp.array([[100.0, 0.0], [0.0, 1.0]]).reshape(1, 2, 1, 2)
+    >>> print(query_key_l2_attention(query, key, value, jnp.array([1.0])))  # softmax(1, 0): lengths do not matter
+    [[[[0.73 0.27]]]]
     """
     check_shapes(query=(query, "B T N H"), gain=(gain, "#N"))
     dtype = accumulator(query.dtype)

@@ -37,6 +37,11 @@ def query_key_norm_attention(
 
     Rotary positions are applied after the norm. With rotary positions, call `rms_norm`, rotate, and call
     `dot_product_attention` instead of this function. Raises ValueError naming the argument and the axis.
+
+    >>> query, value = jnp.array([7.0, 0.0]).reshape(1, 1, 1, 2), jnp.eye(2)[None, :, None]
+    >>> key = jnp.array([[100.0, 0.0], [0.0, 1.0]]).reshape(1, 2, 1, 2)
+    >>> print(query_key_norm_attention(query, key, value, jnp.ones(2), jnp.ones(2)))  # lengths do not matter
+    [[[[0.8 0.2]]]]
     """
     check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), query_gain=(query_gain, "H"), key_gain=(key_gain, "H"))
 

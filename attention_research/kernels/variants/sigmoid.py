@@ -34,6 +34,11 @@ def sigmoid_attention(
     `block_size` queries are computed at a time. `logit_bias` is [N] or [1]; None means -log S. Other arguments are
     those of `dot_product_attention`. A query with no visible key gives 0 with gradient 0. Raises ValueError naming the
     argument and the axis.
+
+    >>> x, value = jnp.zeros((1, 2, 1, 2)), jnp.eye(2)[None, :, None]  # the result shows the weights
+    >>> print(sigmoid_attention(x, x, value, jnp.array([0.0]))[0, :, 0])  # they do not sum to 1
+    [[0.5 0.5]
+     [0.5 0.5]]
     """
     check_shapes(query=(query, "B T N H"), logit_bias=(logit_bias, "#N"))
 

@@ -32,6 +32,11 @@ def sink_attention(
     `block_size` queries are computed at a time. `sink` is [N] or [1], in the units of the scaled logits. Other
     arguments are those of `dot_product_attention`. A query with no visible key gives 0 with gradient 0. Raises
     ValueError naming the argument and the axis.
+
+    >>> x, value = jnp.zeros((1, 2, 1, 2)), jnp.eye(2)[None, :, None]  # the result shows the weights
+    >>> print(sink_attention(x, x, value, jnp.array([0.0]))[0, :, 0])  # the sink takes the rest
+    [[0.33 0.33]
+     [0.33 0.33]]
     """
     check_shapes(query=(query, "B T N H"), sink=(sink, "#N"))
 

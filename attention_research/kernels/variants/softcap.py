@@ -29,6 +29,11 @@ def softcap_attention(
 
     `block_size` queries are computed at a time. Other arguments are those of `dot_product_attention`. A query with no
     visible key gives 0 with gradient 0. Raises ValueError naming the argument and the axis, and if cap is not above 0.
+
+    >>> query, value = jnp.array([1000.0]).reshape(1, 1, 1, 1), jnp.eye(2)[None, :, None]
+    >>> key = jnp.array([0.0, 1.0]).reshape(1, 2, 1, 1)
+    >>> print(softcap_attention(query, key, value, cap=1.0))  # softmax(0, 1): no score is above the cap
+    [[[[0.27 0.73]]]]
     """
     if cap <= 0:
         raise ValueError(f"cap: expected more than 0, got {cap}")

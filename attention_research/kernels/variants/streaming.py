@@ -28,6 +28,10 @@ class RollingCache(NamedTuple):
 
     They hold the first s tokens, followed by the last w + 1 tokens in a ring. `position` is the number of tokens so
     far.
+
+    >>> cache = RollingCache(jnp.zeros((1, 5, 2, 4)), jnp.zeros((1, 5, 2, 4)), jnp.array(0))  # 1 sink, a window of 3
+    >>> cache.key.shape
+    (1, 5, 2, 4)
     """
 
     key: Float[Array, "B C K H"]
@@ -50,6 +54,14 @@ def streaming_attention(
 
     Time and memory are O(T (block + window + sinks)). A query with no visible key gives 0 with gradient 0. Raises
     ValueError naming the argument and the axis.
+
+    >>> x, value = jnp.zeros((1, 5, 1, 2)), jnp.eye(5)[None, :, None]  # the result shows the weights
+    >>> print(streaming_attention(x, x, value, num_sinks=1, window=1)[0, :, 0])  # the first, the last, itself
+    [[1.   0.   0.   0.   0.  ]
+     [0.5  0.5  0.   0.   0.  ]
+     [0.33 0.33 0.33 0.   0.  ]
+     [0.33 0.   0.33 0.33 0.  ]
+     [0.33 0.   0.   0.33 0.33]]
     """
     if num_sinks < 0 or window < 0:
         raise ValueError(f"num_sinks, window: expected at least 0, got {num_sinks} and {window}")
@@ -72,6 +84,13 @@ def streaming_attention_step(
 
     The token is stored in a free place, or in the place of the oldest token that is not a sink.
     Raises ValueError naming the argument and the axis.
+
+    >>> cache = RollingCache(jnp.zeros((1, 3, 1, 2)), jnp.zeros((1, 3, 1, 1)), jnp.array(0))  # 1 sink, a window of 1
+    >>> x = jnp.zeros((1, 1, 1, 2))
+    >>> for number in (1.0, 2.0, 3.0, 8.0):
+    ...     cache, context = streaming_attention_step(cache, x, x, jnp.full((1, 1, 1, 1), number), num_sinks=1)
+    >>> context.item()  # the mean of 1, 3 and 8: 2 has left the window
+    4.0
     """
     check_shapes(query=(query, "B 1 N H"), key=(key, "B 1 K H"), value=(value, "B 1 K Hv"))
     check_shapes(key=(key, "B 1 K H"), cache_key=(cache.key, "B C K H"))

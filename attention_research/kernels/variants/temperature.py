@@ -28,6 +28,11 @@ def temperature_attention(
     """`dot_product_attention` with the logits q k / temperature_n + bias.
 
     Temperatures are nonzero and have gradients. Raises ValueError naming the argument and the axis.
+
+    >>> x, value = jnp.array([0.0, 1.0]).reshape(1, 2, 1, 1), jnp.eye(2)[None, :, None]  # the result shows the weights
+    >>> print(temperature_attention(x, x, value, jnp.array([0.1]))[0, :, 0])  # a low temperature sharpens
+    [[0.5 0.5]
+     [0.  1. ]]
     """
     check_shapes(query=(query, "B T N H"), temperature=(temperature, "N"))
     dtype = accumulator(query.dtype)

@@ -27,6 +27,11 @@ def cbam(
 
     `mask` is True at non-padding pixels. Padding is excluded from pooling, and its output is 0. Raises ValueError
     naming the axis.
+
+    >>> x = jnp.ones((1, 4, 5, 8))
+    >>> y, channels, places = cbam(x, jnp.ones((8, 2)), jnp.ones((2, 8)), jnp.ones((3, 3, 2, 1)))
+    >>> y.shape, channels.shape, places.shape
+    ((1, 4, 5, 8), (1, 8), (1, 4, 5))
     """
     x, channels = channel_attention(x, reduce_kernel, expand_kernel, reduce_bias, expand_bias, mask=mask)
     x, pixels = spatial_attention(x, kernel, bias, mask=mask)

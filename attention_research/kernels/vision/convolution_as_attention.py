@@ -39,7 +39,14 @@ def _relative(offsets: np.ndarray, rows: int, columns: int) -> np.ndarray:
 
 
 def offset_weights(offsets: np.ndarray, rows: int, columns: int) -> Float[Array, "N T S"]:
-    """The one-hot weights a^h for an image of T = S = rows * columns; a row is 0 if the offset leads out of it."""
+    """The one-hot weights a^h for an image of T = S = rows * columns; a row is 0 if the offset leads out of it.
+
+    >>> weights = offset_weights(np.array([[0, 1]]), 1, 3)  # one head, which looks one column to the right
+    >>> print(weights[0])
+    [[0. 1. 0.]
+     [0. 0. 1.]
+     [0. 0. 0.]]
+    """
     return jnp.asarray((_relative(offsets, rows, columns) == 0).all(-1), jnp.float32)
 
 
@@ -47,6 +54,10 @@ def offset_scores(offsets: np.ndarray, rows: int, columns: int, sharpness: float
     """-sharpness |k - q - Delta_h|^2, a bias for `dot_product_attention` that gives soft weights around Delta_h.
 
     If the offset leads out of the image, the weights are on the nearest pixels; use a mask to prevent this.
+
+    >>> scores = offset_scores(head_offsets(3, 3), 4, 5, sharpness=1.0)
+    >>> scores.shape  # one head for each of 9 offsets, one query and key for each of 20 places
+    (1, 9, 20, 20)
     """
     squares = (_relative(offsets, rows, columns) ** 2).sum(-1)
     return jnp.asarray(-sharpness * squares, jnp.float32)[None]
@@ -64,6 +75,13 @@ def convolution_as_attention(
     `mode` "weights" forms the weights [N T S] and multiplies. It is quadratic in the number of pixels and meant for
     inspection. "gather" reads, for each head and query, the one value with weight 1, and is linear. `mask` is True at
     non-padding pixels; others are masked. Raises ValueError naming the axis, and for an unknown mode.
+
+    >>> x, kernel = jnp.ones((1, 4, 4, 1)), jnp.ones((3, 3, 1, 1))
+    >>> print(convolution_as_attention(x, kernel)[0, :, :, 0])  # the number of neighbours, as of a convolution
+    [[4. 6. 6. 4.]
+     [6. 9. 9. 6.]
+     [6. 9. 9. 6.]
+     [4. 6. 6. 4.]]
     """
     sizes = check_shapes(x=(x, "B Y X C"), mask=(mask, "B Y X"), kernel=(kernel, "Ky Kx C F"))
     if mode not in MODES:

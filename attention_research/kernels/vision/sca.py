@@ -34,6 +34,11 @@ def sca_spatial_weights(
     """alpha, in float32. It sums to 1 over the non-padding pixels (`mask` True), or is 0 if there are none.
 
     Raises ValueError naming the axis.
+
+    >>> x, state = jnp.ones((1, 4, 5, 8)), jnp.ones((1, 6))
+    >>> weights = sca_spatial_weights(x, state, jnp.ones((8, 3)), jnp.ones(3), jnp.ones((6, 3)), jnp.ones(3))
+    >>> weights.shape, weights.sum().round(2).item()
+    ((1, 4, 5), 1.0)
     """
     check_shapes(
         x=(x, "B Y X C"), mask=(mask, "B Y X"), state=(state, "B D"), spatial_kernel=(spatial_kernel, "C A"),
@@ -62,6 +67,11 @@ def sca_channel_weights(
 
     The weight of a channel is computed from one scalar, its mean, with parameters that all channels share. Raises
     ValueError naming the axis.
+
+    >>> x, state = jnp.ones((1, 4, 5, 8)), jnp.ones((1, 6))
+    >>> weights = sca_channel_weights(x, state, jnp.ones(2), jnp.ones(2), jnp.ones((6, 2)), jnp.ones(2))
+    >>> weights.shape, weights.sum().item()
+    ((1, 8), 1.0)
     """
     check_shapes(
         x=(x, "B Y X C"), mask=(mask, "B Y X"), state=(state, "B D"), channel_kernel=(channel_kernel, "E"),
@@ -98,6 +108,12 @@ def sca(
     With `rescaled`, x is multiplied by alpha times the number of non-padding pixels and by beta times the number of
     channels, also in the input of the second attention. alpha and beta are returned as distributions. Raises ValueError
     naming the axis, and for an unknown order.
+
+    >>> x, state = jnp.ones((1, 4, 5, 8)), jnp.ones((1, 6))
+    >>> spatial = jnp.ones((8, 3)), jnp.ones(3), jnp.ones((6, 3)), jnp.ones(3)
+    >>> channel = jnp.ones(2), jnp.ones(2), jnp.ones((6, 2)), jnp.ones(2)
+    >>> [part.shape for part in sca(x, state, *spatial, *channel)]  # the modulated map, and its weights
+    [(1, 4, 5, 8), (1, 4, 5), (1, 8)]
     """
     spatial = (spatial_kernel, spatial_bias, spatial_state_kernel, spatial_vector)
     channel = (channel_kernel, channel_bias, channel_state_kernel, channel_vector)

@@ -29,6 +29,11 @@ def spatial_attention(
     The image is padded with zeros, also at pixels where `mask` is False (True = not padding). The result for a padded
     image is therefore the same as without padding, with gates 0 at the padding. Raises ValueError naming the axis, also
     for kernels of even size.
+
+    >>> x = jnp.ones((1, 4, 5, 8))
+    >>> y, weights = spatial_attention(x, jnp.zeros((3, 3, 2, 1)))
+    >>> y.shape, weights[0, 0, 0].item()  # sigmoid(0)
+    ((1, 4, 5, 8), 0.5)
     """
     check_shapes(x=(x, "B Y X C"), mask=(mask, "B Y X"), kernel=(kernel, "Ky Kx 2 1"), bias=(bias, ""))
     if not (kernel.shape[0] % 2 and kernel.shape[1] % 2):

@@ -28,6 +28,11 @@ def squeeze_excitation(
 
     `mask` is True at non-padding pixels. Padding is excluded from the mean, and its output is 0. An image of only
     padding has gates 0. Raises ValueError naming the axis.
+
+    >>> x, reduce, expand = jnp.ones((1, 4, 5, 8)), jnp.zeros((8, 2)), jnp.zeros((2, 8))
+    >>> y, weights = squeeze_excitation(x, reduce, expand)
+    >>> y.shape, weights[0, 0].item()  # sigmoid(0)
+    ((1, 4, 5, 8), 0.5)
     """
     check_shapes(
         x=(x, "B Y X C"), mask=(mask, "B Y X"), reduce_kernel=(reduce_kernel, "C R"),

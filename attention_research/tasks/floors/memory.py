@@ -33,7 +33,7 @@ def nearest(sources: Sequence[str], known: Sequence[str]) -> Nearest:
     """The most similar `known` text for each source; the first one, with similarity 0, if none shares a 3-gram.
 
     >>> nearest(["Turn off the lamp", "q"], ["Delete", "Turn on the lamp"])
-    Nearest(place=array([1, 0]), similarity=array([0.78787879, 0.        ]))
+    Nearest(place=array([1, 0]), similarity=array([0.79, 0.  ]))
     """
     texts, grams = _trigrams([*known, *sources])
     sizes = np.bincount(texts, minlength=len(known) + len(sources))
