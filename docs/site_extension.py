@@ -3,8 +3,8 @@
 - The page of `experiments/<paper>/README.md` also shows the recorded pictures, tables and verdicts of the paper.
 - `site_api` adds a page for each package and module, `site_docstrings` converts their docstrings, and `site_usage`
   says where each function and class is used. `site_sources` shows source files, `site_navigation` their sidebar.
-- `site_reference` adds pages of all commands and settings.
-- `docs/claims.csv` of the site has the claims of `docs/claims.md` as data.
+- `site_reference` adds pages of all commands and settings, and `site_studies` one of all recorded tables.
+- `site_claims` marks the verdicts of `docs/claims.md`; `docs/claims.csv` of the site has the claims as data.
 - A link to a folder leads to the README of the folder, and an arXiv number is a link to its paper.
 """
 
@@ -14,6 +14,7 @@ import csv
 import re
 from pathlib import Path
 
+import site_claims
 from site_docstrings import ARXIV
 from site_reference import write_reference
 from site_usage import linked_catalogue
@@ -24,7 +25,10 @@ from attention_research.studies.claims_page import claims_of_the_lectures
 LINK = re.compile(r"\]\((?P<path>[^)#:\s]+)\)")
 #: Code, links and math of a page, which stay unchanged, or an arXiv number.
 KEPT_OR_ARXIV = re.compile(rf"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|\$\$.*?\$\$|{ARXIV.pattern}", re.DOTALL)
-PARTS = ("site_api", "site_docstrings", "site_math", "site_navigation", "site_sources", "site_usage")
+PARTS = (
+    "site_api", "site_claims", "site_docstrings", "site_math", "site_navigation", "site_sources", "site_studies",
+    "site_usage",
+)  # fmt: skip
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -54,6 +58,8 @@ def complete(app: Sphinx, page: str, source: list[str]) -> None:
         text += recorded(folder)
     if page == "docs/catalogue":
         text = linked_catalogue(text)
+    if page == site_claims.PAGE:
+        text = site_claims.marked(text)
     source[0] = LINK.sub(lambda link: f"]({_readme(folder, link['path'])})", linked(text))
 
 

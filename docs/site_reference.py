@@ -3,20 +3,17 @@
 - `docs/api/commands.md` comes from the parsers of the command line.
 - `docs/api/settings.md` lists the families of the registry. Each family has a page, `docs/api/settings_<family>.md`,
   with its kinds: the docstring of the class, and a table of its settings with type and default.
-- `docs/api/overview.md` has a line for each recorded table: picture, verdicts, competence and computing time.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-from collections import Counter
 from pathlib import Path
 
 from attention_research import registry
 from attention_research.cli.program import COMMANDS, whole_parser
 from attention_research.config import schema
-from attention_research.studies import claims_page, records
 
 PAGE = "settings_{}"
 
@@ -24,8 +21,7 @@ PAGE = "settings_{}"
 def write_reference(folder: Path) -> None:
     """Writes the pages into a folder, as far as they have changed."""
     folder.mkdir(exist_ok=True)
-    root = folder.resolve().parents[1]
-    for name, text in {"commands": commands(), "overview": overview(root), **settings()}.items():
+    for name, text in {"commands": commands(), **settings()}.items():
         page = folder / f"{name}.md"
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
@@ -101,32 +97,6 @@ def _family(family: str, home: dict[tuple[str, str], str]) -> str:
     if shared:
         parts += ["## Kinds of other families", "\n".join(shared)]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def overview(root: Path) -> str:
-    """A line for each recorded table: a picture, the study, its verdicts, its competence and its computing time."""
-    claims = claims_page.entries(root)
-    lines = ["| | study | verdicts | models have learned | computing time |", "| --- | --- | --- | --- | ---: |"]
-    for folder in sorted(records.recorded(root / "experiments")):
-        paper, _, table, scale = folder.relative_to(root / "experiments").parts
-        mine = [one for one in claims if (one["study"], one["scale"]) == (f"{paper}/{table}", scale)]
-        counts = Counter(one["verdict"] for one in mine)
-        trained = [one["competence"] for one in mine if one["competence"] is not None]
-        learned = f"for {sum(one['met'] for one in trained)} of {len(trained)} claims" if trained else ""
-        hours = sum(trial["seconds"] for trial in records.read(folder).values()) / 3600
-        title = (folder / "table.md").read_text(encoding="utf-8").splitlines()[0].partition(": ")[2]
-        place = f"../../experiments/{paper}/results/{table}/{scale}"
-        pictures = (f"![{one.stem}]({place}/figures/{one.name})" for one in sorted(folder.glob("figures/*.png")))
-        picture = next(pictures, "")
-        said = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
-        name = f"[{paper}/{table}]({place}/table.md) at {scale}: {title}"
-        lines.append(f"| {picture} | {_cell(name)} | {said} | {learned} | {hours:.1f} h |")
-    text = (
-        "Every recorded table. The verdicts are about [the claims of the lectures](../claims.md). A claim about "
-        "trained models is judged only if the models [learned their task]"
-        "(../studies.md#when-a-claim-may-be-judged). The time is that of one core, over all seeds."
-    )
-    return "\n\n".join(["# All studies at a glance", text, "\n".join(lines)]) + "\n"
 
 
 def _docstring(module: str, name: str) -> str:

@@ -83,7 +83,7 @@ def test_the_page_is_up_to_date(root, request):
 
 
 def test_every_claim_has_a_command_and_a_verdict(root, claims):
-    lines = [line for line in page(root).splitlines() if line.count(" | ") == 4 and "`attention-research " in line]
+    lines = [line for line in page(root).splitlines() if line.count(" | ") == 5 and "`attention-research " in line]
     assert len(lines) == len(claims) == 204
     assert all(line.split(" | ")[-1].removesuffix(" |") in (*STATUSES, NOT_RECORDED, NOT_BUILT) for line in lines)
 
@@ -133,4 +133,14 @@ def test_a_record_is_read_with_its_status_and_numbers(root, tmp_path):
     claim |= {"notes": "001"}
     (tmp_path / "experiments/claims.csv").write_text(",".join(claim) + "\n" + ",".join(claim.values()) + "\n")
     line = page(tmp_path).splitlines()[-1]
-    assert line.startswith("| It is. | `attention-research reproduce paper/table --scale=cpu` | a: 1; b \\| 2 ([all](")
+    name = '<a id="one"></a>[one](#one)'
+    command = "`attention-research reproduce paper/table --scale=cpu`"
+    assert line.startswith(f"| It is. {name} | 001 | {command} | a: 1; b \\| 2 ([all](")
+
+
+def test_the_page_counts_the_claims_of_each_of_the_lecture_notes(root, claims):
+    text = page(root)
+    for number in ("000", "001", "002", "003", "004"):
+        count = sum(number in claim["notes"] for claim in claims.values())
+        assert f"\n| {number} | {count} | " in text
+    assert all(f'<a id="{name}"></a>' in text for name in claims)
