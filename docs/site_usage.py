@@ -15,12 +15,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from site_configs import example, kinds, tables
 from site_modules import PACKAGE, ROOT, defined, modules, parsed, short
 from sphinx.application import Sphinx
-
-from attention_research import registry
-from attention_research.config import schema
-from attention_research.studies import records
 
 KERNELS = f"{PACKAGE}.kernels"
 #: The number of layers or studies that a field names.
@@ -49,6 +46,7 @@ def fields(name: str) -> dict[str, str]:
         "Kind in a config": [
             f"`{family}.{kind} <settings_{family}.html#{kind.replace('_', '-')}>`__" for family, kind in kinds(name)
         ],
+        "In a config": [f"``{one}``" for one in filter(None, [example(name)])],
         "Studies": [f"`{one} <../../experiments/{_page(one)}>`__" for one in studies_of(name)],
     }
     return {title: _some(found) for title, found in places.items() if found}
@@ -124,56 +122,9 @@ def _kernels(tree: ast.Module) -> Iterator[str]:
                 yield home
 
 
-@cache
-def _kinds() -> dict[str, list[tuple[str, str]]]:
-    found = defaultdict(list)
-    for family, named in registry.FAMILIES.items():
-        for kind in named:
-            found[".".join(registry.locate(family, kind))].append((family, kind))
-    return dict(found)
-
-
-def kinds(name: str) -> list[tuple[str, str]]:
-    """The (family, kind) of a config that build a class, for the first of its families, which explains it."""
-    found = _kinds().get(name, [])
-    return [one for one in found if one[0] == found[0][0]]
-
-
-@cache
-def _studies() -> dict[str, list[str]]:
-    """Full name of a class -> the recorded tables with a trial whose config names it: "paper/table/scale"."""
-    found = defaultdict(list)
-    for folder in records.recorded(ROOT / "experiments"):
-        table = f"{folder.parents[2].name}/{folder.parent.name}/{folder.name}"
-        configs = (trial.get("given") or {} for trial in records.read(folder).values())
-        for name in dict.fromkeys(name for config in configs for name in _classes(config, "experiment")):
-            found[name].append(table)
-    return dict(found)
-
-
-def _classes(section: Any, family: str) -> Iterator[str]:
-    """The full names of the classes that a config names."""
-    if isinstance(section, list):
-        for one in section:
-            yield from _classes(one, family)
-    section = {"kind": section} if isinstance(section, str) else section
-    if not isinstance(section, dict):
-        return
-    kind = section.get("kind") or next(iter(registry.FAMILIES[family]))
-    if kind not in registry.FAMILIES[family]:
-        return
-    yield ".".join(registry.locate(family, kind))
-    settings = schema.signature(family, kind)
-    for name, value in section.items():
-        setting = settings.get(name)
-        if setting is not None and setting.section is not None:
-            for one in value.values() if setting.named and isinstance(value, dict) else [value]:
-                yield from _classes(one, setting.family)
-
-
 def studies_of(name: str) -> list[str]:
     """The recorded tables that use a class; for a kernel, those of the classes in the modules that import it."""
-    found = list(_studies().get(name, []))
+    found = list(tables().get(name, []))
     for user in users().get(name, ()):
-        found += [table for one, tables in _studies().items() if one.rpartition(".")[0] == user for table in tables]
+        found += [table for one, found_in in tables().items() if one.rpartition(".")[0] == user for table in found_in]
     return sorted(dict.fromkeys(found))

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import json
 import re
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 pytest.importorskip("sphinx")
 import site_api  # noqa: E402
+import site_configs  # noqa: E402
 import site_docstrings  # noqa: E402
 import site_modules  # noqa: E402
 import site_sources  # noqa: E402
@@ -120,3 +122,20 @@ def test_a_kernel_names_its_layers_and_their_studies():
     assert "linformer2020/table2" in kernel["Studies"] and "linformer2020/table2" in layer["Studies"]
     assert "settings_attention.html#linformer" in layer["Kind in a config"]
     assert site_usage.studies_of("attention_research.kernels.no_such.kernel") == []
+
+
+@pytest.mark.slow
+def test_the_section_of_a_kind_has_what_it_needs_and_nothing_else():
+    from attention_research import registry
+    from attention_research.config import FLOWS, REQUIRED, schema
+
+    for family, named in registry.FAMILIES.items():
+        for kind in named:
+            name = ".".join(registry.locate(family, kind))
+            found = json.loads(site_configs.example(name).replace("...", '"..."'))
+            settings = schema.signature(*site_configs.kinds(name)[0])
+            needed = {
+                key for key, one in settings.items() if one.default is REQUIRED and not one.section and key not in FLOWS
+            }
+            assert needed | {"kind"} <= found.keys() <= settings.keys() | {"kind"}, name
+    assert site_configs.example("attention_research.kernels.masks.causal_mask") is None
