@@ -14,7 +14,6 @@ from attention_research import registry
 from attention_research.config import FLOWS, REQUIRED, schema
 from attention_research.studies import records
 
-
 #: A recorded section with more characters is not shown.
 LONGEST = 160
 
