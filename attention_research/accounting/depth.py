@@ -40,6 +40,9 @@ def measure_depth(function: Callable[..., Any], *arguments: Any) -> Depth:
     """The depth of one call of `function`. Only shapes and dtypes of the arguments are read; nothing is allocated.
 
     `cond` counts its deepest branch. `while` counts as one iteration.
+
+    >>> measure_depth(lambda x: x @ x @ x, jnp.ones((4, 4)))
+    Depth(chain=2, flops=256, in_loops=0)
     """
     program = programs.trace(function, *arguments).jaxpr
     chain = max(_depths(program, [0] * len(program.invars)), default=0)

@@ -79,6 +79,9 @@ def count_flops(function: Callable[..., Any], *arguments: Any, trips: int | None
       transform; and 0 for moving data (reshape, gather, conversion).
 
     Raises NotImplementedError for a primitive whose arithmetic is hidden (custom kernels, callbacks, factorizations).
+
+    >>> count_flops(jnp.dot, jnp.ones((2, 3)), jnp.ones((3, 4))).matmul  # 2 * 2 * 3 * 4
+    48
     """
     return _count(programs.trace(function, *arguments).jaxpr, trips)
 

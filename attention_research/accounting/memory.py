@@ -26,7 +26,11 @@ _INLINED = frozenset("jit pjit closed_call core_call remat2 checkpoint custom_jv
 
 
 def size_in_bytes(tree: Any) -> int:
-    """The total bytes of all arrays (or `jax.ShapeDtypeStruct`) in a pytree."""
+    """The total bytes of all arrays (or `jax.ShapeDtypeStruct`) in a pytree.
+
+    >>> size_in_bytes({"kernel": jnp.ones((3, 4)), "bias": jnp.ones(4)})  # 16 numbers of 4 bytes
+    64
+    """
     return sum(_bytes(leaf) for leaf in jax.tree.leaves(tree))
 
 
@@ -34,6 +38,9 @@ def peak_bytes(function: Callable[..., Any], *arguments: Any) -> int:
     """Peak memory of a call before fusion: arguments, captured constants, and `intermediate_bytes`.
 
     Arguments count from start to end, since none is donated. Outputs count from the operation that computes them.
+
+    >>> peak_bytes(lambda x: (x + 1) * 2, jnp.ones(100))
+    1200
     """
     program = programs.trace(function, *arguments)
     return size_in_bytes(arguments) + sum(map(_bytes, program.consts)) + _peak(program.jaxpr)
@@ -45,6 +52,9 @@ def intermediate_bytes(function: Callable[..., Any], *arguments: Any) -> int:
     An operation needs its inputs and its outputs at the same time. A loop needs its full outputs and the peak of its
     body; a scan also needs one slice of each input that it scans over. `cond` needs the peak of its largest branch.
     `shard_map` needs the peak of its body on all devices together.
+
+    >>> intermediate_bytes(lambda x: (x + 1) * 2, jnp.ones(100))
+    800
     """
     return _peak(programs.trace(function, *arguments).jaxpr)
 

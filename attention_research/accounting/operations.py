@@ -62,6 +62,9 @@ def count_operations(function: Callable[..., Any], *arguments: Any) -> Operation
     """Counts one call of `function`. Only shapes and dtypes of the arguments are read; nothing is allocated.
 
     Raises NotImplementedError for a `while` loop with products, because its trip count is unknown.
+
+    >>> count_operations(jnp.dot, jnp.ones((2, 3)), jnp.ones((3, 4)))
+    Operations(products=24, elementwise=0, functions=0)
     """
     return _count(programs.trace(function, *arguments).jaxpr)
 

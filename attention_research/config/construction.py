@@ -50,6 +50,15 @@ def build_model(
     config needs it as an argument: `max_length` and `vocabulary_size` for text, `side` and `channels` for images. Call
     the constructor with `rngs=nnx.Rngs(...)`, under `jax.jit`. Raises `ConfigError`, one line, if the section is wrong
     or a setting is missing.
+
+    >>> import jax
+    >>> from flax import nnx
+    >>> section = {"kind": "transformer", "width": 8, "num_heads": 2, "num_layers": 1}
+    >>> section["feed_forward"] = {"kind": "dense", "hidden_width": 16}
+    >>> make = build_model(section, max_length=16, vocabulary_size=100)
+    >>> model = jax.eval_shape(lambda: make(rngs=nnx.Rngs(0)))  # shapes only
+    >>> type(model).__name__
+    'Transformer'
     """
     entry_points.add_variants()
     root = {"max_length": max_length, "vocabulary_size": vocabulary_size, "side": side, "channels": channels}

@@ -13,12 +13,20 @@ class SchemaError(ConfigError):
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The most similar of `names`, or None if none is similar enough."""
+    """The most similar of `names`, or None if none is similar enough.
+
+    >>> nearest("num_head", ["num_heads", "num_layers"])
+    'num_heads'
+    """
     return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)), None)
 
 
 def offer(name: str, names: Iterable[str], prefix: str = "") -> str:
-    """``did you mean ...?`` with the nearest name, or the list of all names if none is similar."""
+    """``did you mean ...?`` with the nearest name, or the list of all names if none is similar.
+
+    >>> offer("num_head", ["num_heads", "num_layers"])
+    'did you mean num_heads?'
+    """
     names = list(names)
     close = nearest(name, names)
     if close:

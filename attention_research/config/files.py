@@ -26,6 +26,10 @@ def load(spec: str, overrides: Iterable[Override] = ()) -> Config:
     variant.
 
     Raises `ConfigError` with one line before any slow operation. Does not import JAX, unless the file does.
+
+    >>> config = load("translation/transformer:cpu", [("model.num_heads", "8")])
+    >>> config.resolved["model"]["num_heads"]
+    8
     """
     path, _, variant = str(spec).partition(":")
     module = config_file(path)
@@ -37,12 +41,20 @@ def load(spec: str, overrides: Iterable[Override] = ()) -> Config:
 
 
 def variants(path: str | Path) -> dict[str, str]:
-    """Variant -> its description in one line, or '' if the file does not have one."""
+    """Variant -> its description in one line, or '' if the file does not have one.
+
+    >>> "cpu" in variants("translation/transformer")
+    True
+    """
     return _variants(config_file(path), path)
 
 
 def packaged_configs() -> list[str]:
-    """The names of the configs that come with the package, such as "translation/transformer"."""
+    """The names of the configs that come with the package, such as "translation/transformer".
+
+    >>> "translation/transformer" in packaged_configs()
+    True
+    """
     home = bundled.folder("configs")
     return sorted(path.relative_to(home).with_suffix("").as_posix() for path in _files(home, "**/*.py"))
 

@@ -60,12 +60,20 @@ def without_defaults(resolved: dict[str, Any]) -> dict[str, Any]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are equal as JSON. As in the hash, 1 differs from true and from 1.0."""
+    """Whether two values are equal as JSON. As in the hash, 1 differs from true and from 1.0.
+
+    >>> same(1, 1), same(1, 1.0), same(1, True)
+    (True, False, False)
+    """
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
 def digest(value: Any) -> str:
-    """12 hexadecimal digits of the SHA-256 of the canonical JSON of a value."""
+    """12 hexadecimal digits of the SHA-256 of the canonical JSON of a value.
+
+    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    True
+    """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

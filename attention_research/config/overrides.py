@@ -22,7 +22,11 @@ Override = tuple[str, Any]
 
 
 def overridden(given: dict[str, Any], overrides: Iterable[Override]) -> dict[str, Any]:
-    """Sets the overrides in `given`, in place, and returns it."""
+    """Sets the overrides in `given`, in place, and returns it.
+
+    >>> overridden({"training": {"steps": 100}}, [("training.steps", "200")])
+    {'training': {'steps': 200}}
+    """
     run: list[Override] = []
     for path, value in overrides:
         if not isinstance(path, str) or not all(path.split(".")):

@@ -84,7 +84,13 @@ def resolve(given: dict[str, Any], overrides: Iterable[Override] = (), *, spec: 
 
 
 def difference(old: Config | dict[str, Any], new: Config | dict[str, Any]) -> list[str]:
-    """One line ``path: old -> new`` for each leaf that differs, in the order of the old config."""
+    """One line ``path: old -> new`` for each leaf that differs, in the order of the old config.
+
+    >>> from attention_research.config.files import load
+    >>> old = load("translation/transformer:cpu")
+    >>> difference(old, load("translation/transformer:cpu", [("training.batch_size", "7")]))
+    ['training.batch_size: 64 -> 7']
+    """
     before, after = (flat(c.resolved if isinstance(c, Config) else c) for c in (old, new))
     spelled = lambda leaves, path: spell(leaves[path]) if path in leaves else _ABSENT
     return [
@@ -115,7 +121,11 @@ def _with_newer(old: Any, new: Any, said: Any) -> Any:
 
 
 def flat(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Path -> leaf. The path of an item in a tuple of sections contains its number."""
+    """Path -> leaf. The path of an item in a tuple of sections contains its number.
+
+    >>> flat({"model": {"kind": "transformer", "width": 64}, "max_length": 32})
+    {'model.kind': 'transformer', 'model.width': 64, 'max_length': 32}
+    """
     leaves: dict[str, Any] = {}
     for key, value in section.items():
         path = f"{prefix}{key}"

@@ -19,6 +19,10 @@ def batch_axes(start: Callable[[Mapping[str, Array]], PyTree], source: Mapping[s
 
     `start` is only traced (`jax.eval_shape`), with B and 2B rows. Raises ValueError unless each leaf has at most one
     batch axis, of the size of the batch (not, for example, with heads folded into it); other rows cannot be reordered.
+
+    >>> start = lambda source: {"key": jnp.zeros((3, len(source["source"]), 4)), "position": jnp.array(0)}
+    >>> batch_axes(start, {"source": jnp.zeros((2, 5), int)})
+    {'key': 1, 'position': -1}
     """
     batch = jax.tree.leaves(source)[0].shape[0]
 
@@ -41,7 +45,11 @@ def batch_axes(start: Callable[[Mapping[str, Array]], PyTree], source: Mapping[s
 
 
 def repeat(cache: PyTree, axes: PyTree[int], times: int) -> PyTree:
-    """Repeats each batch row `times` times: row b becomes rows b * times ... b * times + times - 1."""
+    """Repeats each batch row `times` times: row b becomes rows b * times ... b * times + times - 1.
+
+    >>> repeat({"key": jnp.array([[1.0], [2.0]])}, {"key": 0}, 2)["key"].ravel().tolist()
+    [1.0, 1.0, 2.0, 2.0]
+    """
     return jax.tree.map(
         lambda leaf, axis: leaf if axis == NO_BATCH_AXIS else jnp.repeat(leaf, times, axis=axis), cache, axes
     )
@@ -51,6 +59,10 @@ def reorder(cache: PyTree, axes: PyTree[int], indices: Int[Array, "B K"]) -> PyT
     """Reorders the rows within each group of K consecutive batch rows by `indices` (0 to K - 1).
 
     Rows move only within a group, so that no data move between devices that split the batch.
+
+    >>> cache = {"key": jnp.array([[1.0], [2.0], [3.0], [4.0]])}  # two sentences with two hypotheses each
+    >>> reorder(cache, {"key": 0}, jnp.array([[1, 1], [0, 1]]))["key"].ravel().tolist()
+    [2.0, 2.0, 3.0, 4.0]
     """
     groups, size = indices.shape
 

@@ -73,6 +73,10 @@ def truncated(
 
     The nucleus is the smallest set of most probable tokens (after the first two steps) whose probability reaches
     `top_p`. Tokens with the same probability as the last kept token are kept, too.
+
+    >>> log_p = jnp.log(jnp.array([0.5, 0.3, 0.2]))
+    >>> print(jnp.exp(truncated(log_p, 1.0, None, 0.7)))  # the nucleus: 0.5 + 0.3 reach 0.7
+    [0.5 0.3 0. ]
     """
     logits = log_probabilities / temperature
     size = logits.shape[-1]

@@ -18,6 +18,13 @@ def dropout(x: Float[Array, "*A"], rate: float, key: Key[Array, ""] | None) -> F
 
     The rate is rounded to a multiple of 1 / 65,536, also in the divisor, so that the expectation is x. A `Varied` rate
     (a value that is known only when the program runs) zeroes the same values as the equal constant rate.
+
+    >>> x = jnp.ones((1000,))
+    >>> dropout(x, 0.5, None) is x  # without a key
+    True
+    >>> y = dropout(x, 0.5, jax.random.key(0))
+    >>> bool(abs(y.mean() - 1) < 0.1), jnp.unique(y).tolist()
+    (True, [0.0, 2.0])
     """
     rate = value(rate)
     varies = isinstance(rate, jax.Array)

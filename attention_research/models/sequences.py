@@ -19,30 +19,51 @@ Sequence = Mapping[str, Any]
 
 
 def sequence(batch: Mapping[str, Any], name: str) -> Sequence:
-    """The sequence `name` of a batch, such as "source": tokens, and segments and positions if rows are packed."""
+    """The sequence `name` of a batch, such as "source": tokens, and segments and positions if rows are packed.
+
+    >>> sequence({"source": jnp.array([[5, 6, 0]])}, "source")
+    {'tokens': Array([[5, 6, 0]], dtype=int32)}
+    """
     keys = {"tokens": name, "segments": f"{name}_segments", "positions": f"{name}_positions"}
     return {key: batch[full] for key, full in keys.items() if full in batch}
 
 
 def source(batch: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The part of a batch that a model encodes: the image as {"image"}, or the source sequence."""
+    """The part of a batch that a model encodes: the image as {"image"}, or the source sequence.
+
+    >>> list(source({"source": jnp.array([[5, 6]]), "target": jnp.array([[7]])}))
+    ['tokens']
+    """
     return {"image": batch["image"]} if "image" in batch else sequence(batch, "source")
 
 
 def positions(of: Sequence) -> Int[Array, "#B T"]:
-    """The position of each token in its example."""
+    """The position of each token in its example.
+
+    >>> positions(sequence({"source": jnp.array([[5, 6, 0]])}, "source")).tolist()
+    [[0, 1, 2]]
+    """
     return of["positions"] if "positions" in of else jnp.arange(of["tokens"].shape[1], dtype=jnp.int32)[None]
 
 
 def visible(queries: Sequence, keys: Sequence) -> Bool[Array, "B 1 #T S"]:
-    """The keys that a query may attend to, without causality: no padding and, in packed rows, only the same example."""
+    """The keys that a query may attend to, without causality: no padding and, in packed rows, only the same example.
+
+    >>> one = sequence({"source": jnp.array([[5, 6, 0]])}, "source")
+    >>> visible(one, one)[0, 0].tolist()  # not the padding
+    [[True, True, False]]
+    """
     if "segments" in keys:
         return segment_mask(queries["segments"], keys["segments"])
     return padding_mask(keys["tokens"] != PAD)
 
 
 def shift_right(target: Sequence) -> Int[Array, "B T"]:
-    """The input of a decoder: BOS at the start of every example, followed by its tokens except the last one."""
+    """The input of a decoder: BOS at the start of every example, followed by its tokens except the last one.
+
+    >>> shift_right(sequence({"target": jnp.array([[5, 6, 7]])}, "target")).tolist()  # BOS is 1
+    [[1, 5, 6]]
+    """
     tokens = target["tokens"]
     shifted = jnp.roll(tokens, 1, axis=1)
     return jnp.where(positions(target) == 0, jnp.asarray(BOS, tokens.dtype), shifted)

@@ -40,7 +40,11 @@ STACKED = re.compile(r"(^|\.)segments\.\d+\.")
 
 
 def spec(name: str, shape: tuple[int, ...], sizes: Mapping[str, int]) -> PartitionSpec:
-    """The partition spec of a parameter with this name and shape, on a mesh with these axis sizes."""
+    """The partition spec of a parameter with this name and shape, on a mesh with these axis sizes.
+
+    >>> spec("segments.0.feed_forward.hidden.kernel", (64, 256), {"data": 2, "fsdp": 2, "tensor": 2})
+    P('fsdp', 'tensor')
+    """
     axes = next(axes for pattern, axes in RULES if re.search(pattern, name))[-len(shape) :] if shape else ()
     axes = (None,) * (len(shape) - len(axes)) + tuple(axes)
     fits = (a if a and sizes[a] > 1 and size % sizes[a] == 0 else None for a, size in zip(axes, shape, strict=True))

@@ -20,8 +20,10 @@ FILES = sorted(
     for file in (ROOT / folder).rglob("*.py")
     if ">>> " in file.read_text(encoding="utf-8")
 )
-#: Folders whose examples compile programs for several minutes, all together.
-COMPILED = ("attention_research/kernels/", "attention_research/layers/", "attention_research/models/")
+#: Files whose examples compile programs: for several minutes, all together.
+COMPILED = tuple(f"attention_research/{one}" for one in (
+    "kernels/", "layers/", "models/", "decoding/", "accounting/", "config/construction.py",
+))  # fmt: skip
 #: What docs/api.md says that examples assume.
 NAMES = {"jax": jax, "jnp": jnp, "np": np}
 PUBLIC = {

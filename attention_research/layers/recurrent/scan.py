@@ -25,6 +25,12 @@ def run(
 
     At padding (`real` False), the state does not change and the output is 0. The final state is therefore the state
     after the last non-padding position (with `reverse`, the first). Padding has no effect and gradient 0.
+
+    >>> count = lambda x, state: {"hidden": state["hidden"] + x}  # adds up its inputs
+    >>> real = jnp.array([[True, True, False]])
+    >>> outputs, final = run(count, jnp.array([[[1.0], [2.0], [4.0]]]), {"hidden": jnp.zeros((1, 1))}, real)
+    >>> outputs.ravel().tolist(), final["hidden"].tolist()  # padding gives 0 and leaves the state
+    ([1.0, 3.0, 0.0], [[3.0]])
     """
     if real is not None:
         x = jnp.where(real[:, :, None], x, jnp.zeros((), x.dtype))

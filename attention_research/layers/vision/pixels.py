@@ -15,6 +15,10 @@ def scaled(
     """(v / 255 - mean) / deviation, with one mean and deviation for all channels or one per channel.
 
     The defaults scale to [-1, 1].
+
+    >>> image = jnp.array([0, 51, 255], jnp.uint8).reshape(1, 1, 1, 3)
+    >>> print(scaled(image).ravel())
+    [-1.  -0.6  1. ]
     """
     x = image.astype(jnp.float32) / 255.0
     return ((x - jnp.asarray(mean, jnp.float32)) / jnp.asarray(deviation, jnp.float32)).astype(dtype)

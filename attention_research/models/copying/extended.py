@@ -17,7 +17,11 @@ from attention_research.tokens import EOS, PAD, UNKNOWN
 
 
 def known(tokens: Int[Array, "*B"], vocabulary_size: int) -> Int[Array, "*B"]:
-    """Replaces ids outside the vocabulary by the unknown word."""
+    """Replaces ids outside the vocabulary by the unknown word.
+
+    >>> known(jnp.array([2, 7, 900]), 100).tolist()  # 900 becomes the unknown word
+    [2, 7, 3]
+    """
     tokens = as_int32("tokens", tokens)
     return jnp.where(tokens < vocabulary_size, tokens, jnp.asarray(UNKNOWN, tokens.dtype))
 
@@ -28,7 +32,11 @@ def words(source: Int[Array, "B S"]) -> Bool[Array, "B S"]:
 
 
 def extended_ids(source: Int[Array, "B S"], vocabulary_size: int) -> Int[Array, "B S"]:
-    """The extended id of each position: the id of the word, or V + the first position of an unknown word."""
+    """The extended id of each position: the id of the word, or V + the first position of an unknown word.
+
+    >>> extended_ids(jnp.array([[7, 900, 8, 900]]), 100).tolist()  # V + the first position of an unknown word
+    [[7, 101, 8, 101]]
+    """
     source = as_int32("source", source)
     first = jnp.argmax(source[:, :, None] == source[:, None, :], axis=-1).astype(source.dtype)
     return jnp.where(source < vocabulary_size, source, first + vocabulary_size)
