@@ -20,12 +20,12 @@ MISTAKES = {
     "bad nested key": (["train", CONFIG, "--workdir={d}", "--config.model.encoder.remta=true"], "did you mean"),
     "wrong type": (["train", CONFIG, "--workdir={d}", "--config.model.num_heads=four"], "config.model.num_heads"),
     "float for int": (["train", CONFIG, "--workdir={d}", "--config.training.steps=4.5"], "config.training.steps"),
-    "half a meeting": (["train", CONFIG, "--workdir={d}", "--num_processes=2"], "--coordinator_address is missing"),
-    "a host too many": (
+    "no coordinator": (["train", CONFIG, "--workdir={d}", "--num_processes=2"], "--coordinator_address is missing"),
+    "a host index out of range": (
         ["train", CONFIG, "--workdir={d}", "--coordinator_address=a:1", "--num_processes=2", "--process_id=2"],
         "--process_id=2: expected 0 to 1",
     ),
-    "a profile of nothing": (["train", CONFIG, "--workdir={d}", "--profile=5:4"], "expected FIRST:LAST"),
+    "an empty profile range": (["train", CONFIG, "--workdir={d}", "--profile=5:4"], "expected FIRST:LAST"),
     "batch size 0": (["train", CONFIG, "--workdir={d}", "--config.training.batch_size=0"], "training.batch_size"),
     "negative steps": (["train", CONFIG, "--workdir={d}", "--config.training.steps=-3"], "config.training.steps"),
     "dropout of 1": (["train", CONFIG, "--workdir={d}", "--config.model.dropout_rate=1.0"], "model.dropout_rate"),
@@ -59,23 +59,23 @@ MISTAKES = {
     "unknown option": (["train", CONFIG, "--workdri={d}"], "--workdir"),
     "unknown list": (["list", "study"], "studies"),
     "unknown benchmark": (["bench", "atention"], "attention"),
-    "sweep over nothing": (["sweep", CONFIG], "--over"),
+    "sweep without values": (["sweep", CONFIG], "--over"),
     "sweep over a bad key": (["sweep", CONFIG, "--over", "model.num_head=1,4", "--workdir={d}"], "num_heads"),
     "inspect nothing": (["inspect"], "--config"),
     "data set to prepare": (["data", "prepare", "bible_translate/fr"], "bible_translate/fr-en"),
     "unknown checkpoint": (["evaluate", "--workdir={d}", "--checkpoint=bset"], "expected last, best or a step"),
     "a fraction of a seed": (["reproduce", "ablation/attention", "--seeds=1.5"], "--seeds: expected a number"),
     "a fraction of a job": (["sweep", CONFIG, "--over=model.num_heads=1,2", "--jobs=2.5"], "--jobs: expected a number"),
-    "one value spelt twice": (
+    "one value given twice": (
         ["sweep", CONFIG, "--over=training.learning_rate=0.1,1e-1", "--workdir={d}"], "0.1 and 1e-1 are the same"),
-    "one int spelt twice": (
+    "one int given twice": (
         ["sweep", CONFIG, "--over=model.num_heads=4,2,4.0", "--workdir={d}"], "4 and 4.0 are the same value"),
-    "one truth spelt twice": (
+    "one boolean given twice": (
         ["sweep", CONFIG, "--over=model.encoder.remat=true,True", "--workdir={d}"], "true and True are the same value"),
     "one value of a kind that is swept": (
         ["sweep", CONFIG, "--over=model.encoder.self_attention.kind=linformer,standard",
          "--over=model.encoder.self_attention.rank=4,4e0", "--workdir={d}"], "4 and 4e0 are the same value"),
-    "one value of a search spelt twice": (
+    "one value of a search given twice": (
         ["sweep", CONFIG, "--over=model.dropout_rate=0.1,.1", "--search=random", "--workdir={d}"], "0.1 and .1 are"),
     "a range of reals for an int": (
         ["sweep", CONFIG, "--over=training.steps=1e2..1e3", "--search=random", "--trials=2", "--workdir={d}"],

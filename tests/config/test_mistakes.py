@@ -34,7 +34,7 @@ OVERRIDES = {
     "zero rate": (("training.learning_rate", 0.0), "config.training.learning_rate: expected a float above 0; got 0.0"),
     "rate of one": (("model.dropout_rate", "1"), "config.model.dropout_rate: expected a float from 0 to below 1; got"),
     "bad choice": (("model.dtype", "float16"), "config.model.dtype: expected one of float32, bfloat16; got 'float16'"),
-    "none where none may be": (("training.steps", None), "config.training.steps: expected an int at least 1; got None"),
+    "none not allowed": (("training.steps", None), "config.training.steps: expected an int at least 1; got None"),
     "optional out of range": (
         ("model.head_width", "0"),
         "config.model.head_width: expected an int at least 1, or none; got '0'",
@@ -55,11 +55,11 @@ OVERRIDES = {
         "config.model.decoder.self_attention.kind: linformer is not defined here: it mixes all positions; there are "
         "standard, relative",
     ),
-    "kind not defined, no reason": (
+    "kind not defined, without reason": (
         ("model.decoder.cross_attention", "relative"),
         "config.model.decoder.cross_attention.kind: no kind 'relative' of cross_attention; there are standard, linf",
     ),
-    "kind that is no name": (("model.kind", 3), "config.model.kind: expected the name of a kind of model (tr"),
+    "kind that is not a name": (("model.kind", 3), "config.model.kind: expected the name of a kind of model (tr"),
     "number for a section": (("model.encoder", 3), "config.model.encoder: expected a kind of encoder (transformer"),
     "below a leaf": (("model.width.x", 3), "config.model.width: is an int at least 1, not a section; it has no x"),
     "unknown key in a dict": (
@@ -90,7 +90,7 @@ OVERRIDES = {
         ("model.self_attention", {"kind": "linformer", "rank": 17}),
         "config.model.self_attention.rank: Linformer's rank 17 is above max_length 16",
     ),
-    "no room for words": (("vocabulary_size", "4"), "config.vocabulary_size: 4 leaves no room beside the 4 special"),
+    "too few tokens": (("vocabulary_size", "4"), "config.vocabulary_size: 4 leaves no room beside the 4 special"),
 }
 
 
@@ -115,7 +115,7 @@ GIVEN = {
     "missing steps": ({"training": {}}, "config.training.steps: missing; standard needs it (an int at least 1)"),
     "no section": ({"model": None}, "config.model: expected a kind of model"),
     "a function": ({"training": {"steps": len}}, "config.training.steps: expected an int at least 1; got <built-in"),
-    "a key that is no name": ({"model": {3: 1}}, "config.model: its keys are names; got 3"),
+    "a key that is not a name": ({"model": {3: 1}}, "config.model: its keys are names; got 3"),
     "an inherited mistake": (
         {"model": {"width": 8, "num_heads": 2, "self_attention": {"kind": "relative", "distance": -1}}},
         "config.model.self_attention.distance: expected an int at least 0; got -1",

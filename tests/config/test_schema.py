@@ -81,12 +81,12 @@ BAD = {
         f"{BASES}class X(Base):\n{HEIR}\n        super().__init__(**inherited)\n        self.a = inherited['width']",
         "**inherited is for one call",
     ),
-    "inherited and not handed on": (f"{BASES}class X(Base):\n{HEIR}...", "**inherited is for one call"),
-    "inherited from nowhere": (
+    "inherited and not passed on": (f"{BASES}class X(Base):\n{HEIR}...", "**inherited is for one call"),
+    "inherited without a base": (
         f"{BASES}class X(Plain):\n{HEIR}super().__init__(**inherited)",
         "no base has an __init__ that can be read",
     ),
-    "inherited from two": (
+    "inherited from two bases": (
         f"{BASES}class X(Base, Other):\n{HEIR}super().__init__(**inherited)",
         "Base and Other have an __init__ each",
     ),
@@ -242,7 +242,7 @@ REFUSED = {
         "config.data.batching.kind: packed rows hold several sentences and Linformer "
         "(config.model.encoder.self_attention) projects keys over the whole row, which would mix them; use buckets",
     ),
-    "a step that is none": (
+    "an unknown step": (
         ("model.encoder.steps", "(('norm', 'self_atention', 'residual'),)"),
         "config.model.encoder.steps: no step 'self_atention' in a block of this section; did you mean 'self_attention'",
     ),
@@ -250,7 +250,7 @@ REFUSED = {
         ("parallel.mesh.data", "0"),
         "config.parallel.mesh.data: expected an int at least 1, or -1 (the rest); got 0",
     ),
-    "a nucleus above one": (
+    "top_p above one": (
         ("decoding", {"kind": "sampling", "top_p": 1.5}),
         "config.decoding.top_p: expected a float above 0 and at most 1; got 1.5",
     ),

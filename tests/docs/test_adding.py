@@ -140,10 +140,10 @@ def test_training_output_is_what_the_page_says(page, copy):
 
 #: Mistakes in the page's layer that its own test must find.
 MISTAKES = {
-    "of the stream": ("stream + self.scale[...].astype(y.dtype) * y", "self.scale[...].astype(y.dtype) * stream + y"),
+    "scaled stream": ("stream + self.scale[...].astype(y.dtype) * y", "self.scale[...].astype(y.dtype) * stream + y"),
     "no residual": ("return stream + ", "return "),
     "another start": ("initial, jnp.float32", "1.0, jnp.float32"),
-    "one for all channels": ("(width,)", "(1,)"),
+    "one scale for all channels": ("(width,)", "(1,)"),
 }
 
 
@@ -209,8 +209,8 @@ def test_pages_are_carried_out_and_stale_pages_are_found(tmp_path):
     stale = {
         "another output": ("\nbetween\n...", "\namong\n..."),
         "another end": ("exit 2", "exit 0"),
-        "a change of what is not there": (" first\n+", " fifth\n+"),
-        "a block of no file": ("**`a/one.txt`**\n\n```diff", "```diff"),
+        "a change of missing text": (" first\n+", " fifth\n+"),
+        "a block without a file": ("**`a/one.txt`**\n\n```diff", "```diff"),
     }
     for number, (old, new) in enumerate(stale.values()):
         assert TOY.count(old) == 1

@@ -46,9 +46,9 @@ def lengths(*losses):
 
 RATES = {
     "the lowest": ((3.0, 2.0, 2.5), 1.0),
-    "one that diverged loses": ((3.0, 3.5, math.inf), 0.5),
-    "of equal ones the nearest": ((2.0, 3.0, 2.0), 0.5),
-    "of equal ones the scale's own": ((2.0, 2.0, 2.0), 1.0),
+    "a diverged rate is not chosen": ((3.0, 3.5, math.inf), 0.5),
+    "the nearest of equal rates": ((2.0, 3.0, 2.0), 0.5),
+    "the scale's own of equal rates": ((2.0, 2.0, 2.0), 1.0),
     "none": ((math.inf,) * 3, None),
 }
 
@@ -68,7 +68,7 @@ LENGTHS = {
     "still falling": ((4.0, 3.0, 2.0), 200, False, True, "200 steps lower .* by 33.3%: the loss is still falling"),
     "still falling at the end": ((5.0, 4.0, 3.0, 2.0, 1.0), 800, False, False, "give more doublings"),
     "the shortest is enough": ((4.0, 3.99, 3.98), 50, False, False, "no length .* by 1%: fewer than 50 steps"),
-    "one step that does not help between": ((4.0, 4.1, 3.5), 200, False, True, "by 12.5%"),
+    "a step between that does not help": ((4.0, 4.1, 3.5), 200, False, True, "by 12.5%"),
     "worse than the lowest does not help": ((4.0, 3.5, 3.6), 100, True, False, "by -2.9%, less than 1%"),
     "a longer one diverged": ((4.0, 3.0, math.inf), 100, True, False, "training for 200 steps diverged"),
     "the shorter one diverged": ((math.inf, 3.0, 3.0), 100, True, False, "by 0.0%"),
@@ -119,12 +119,12 @@ def test_a_declared_budget_covers_all_rows(name, studies):
 
 
 MISTAKES = {
-    "a row that is not there": (lambda: Budget("bas"), "names the row 'bas', which is not there"),
+    "a missing row": (lambda: Budget("bas"), "names the row 'bas', which is not there"),
     "a row in a family": (lambda: Budget("base", {"two": ("tow",)}), "names the row 'tow'"),
     "a row twice": (lambda: Budget("base", {"one": ("two",), "two": ()}), "has the row 'two' in two families"),
     "a rate of 0": (lambda: Budget("base", rates=(0.0, 1.0)), "expected different rates above 0"),
     "a rate twice": (lambda: Budget("base", rates=(1.0, 1.0)), "expected different rates above 0"),
-    "a gain of all": (lambda: Budget("base", gain=1.0), "expected a gain between 0 and 1"),
+    "a gain of one": (lambda: Budget("base", gain=1.0), "expected a gain between 0 and 1"),
     "no doubling": (lambda: Budget("base", doublings=0), "at least one doubling"),
 }
 
@@ -348,7 +348,7 @@ def test_the_page_marks_results_that_are_not_final(ran_before):
 
 
 ERRORS = {
-    "a study that trains nothing": (["ablation/length"], "ablation/length trains no model at cpu"),
+    "a study without training": (["ablation/length"], "ablation/length trains no model at cpu"),
     "a study without a budget": (["hu2018/se"], "hu2018/se declares no budget; give its Study budgets="),
     "an unknown scale": (["vaswani2017/table3", "--scale=cpuu"], "did you mean cpu?"),
     "an unknown row": (["vaswani2017/table3", "--rows=bas"], "did you mean base?"),

@@ -133,14 +133,14 @@ TEXTS = {
     "empty": ("", "--input= is empty"),
     "folder": ("{d}", "this is a folder"),
     "misspelt": ("{d}/sentence.txt", "no such file; did you mean {d}/sentences.txt?"),
-    "nothing like it": ("{d}/x", "no such file; to have it read as text"),
+    "a missing file": ("{d}/x", "no such file; to have it read as text"),
     "no folder": ("nowhere/of/it.txt", "no such file; to have it read as text"),
-    "nearly a name that is there": ("newstst.fr", "no such file; did you mean newstest.fr?"),
+    "nearly an existing name": ("newstst.fr", "no such file; did you mean newstest.fr?"),
     "one word with a dot": ("U.S.A", ["U.S.A"]),
     "suffix": ("sentnces.tsv", "no such file"),
     "not UTF-8": ("{d}/latin.txt", "is not UTF-8 text: byte 0xe9 in line 2"),
     "argument that is not UTF-8": ("caf\udce9", "--input is not UTF-8 text: byte 0xe9 in line 1"),
-    "half a pair": ("a\ud800b", "half of a surrogate pair"),
+    "half a surrogate pair": ("a\ud800b", "half of a surrogate pair"),
 }
 
 
