@@ -190,7 +190,7 @@ MECHANISMS = (
             "previous": lambda random, shape: random.integers(3, 9),
             "length": lambda random, shape: np.int32(13),
         },
-        oracle="monotonic::the_online_decoder_chooses_as_the_hard_mode_and_reads_no_more_than_it_must",
+        oracle="monotonic::the_online_decoder_equals_the_hard_mode_and_reads_as_little_as_possible",
     ),
     Mechanism(
         mocha_weights,

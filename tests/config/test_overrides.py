@@ -81,7 +81,7 @@ def test_a_leaf_that_only_a_signature_has(toy):
     assert resolved["model"]["encoder"]["self_attention"]["scaled"] is True
 
 
-def test_the_last_one_counts(toy):
+def test_the_last_override_counts(toy):
     assert training(toy, ("training.steps", 3), ("training.steps", "4"))["steps"] == 4
 
 

@@ -20,7 +20,7 @@ def decode(model, sources, *, extra_length, max_length):
 
 
 @pytest.mark.parametrize("eos", [0.0, -3.0], ids=["short", "long"])
-def test_is_the_python_loop(eos):
+def test_greedy_equals_a_python_loop(eos):
     model = TableModel(11, seed=1, eos=eos)
     decoded = decode(model, SOURCES, extra_length=13, max_length=29)
     assert decoded.tokens.shape == (5, 1, 29) and decoded.scores.dtype == np.float32

@@ -517,7 +517,7 @@ def test_errors_name_the_argument_and_the_axis(arguments, message, unchecked):
         assert "\n" not in str(caught.value)
 
 
-def test_the_choice_is_explained():
+def test_the_choice_of_an_implementation_is_explained():
     small = explain_implementation(**changed())
     assert small.implementation == "reference" and re.search("13 x 11", small.reason)
     x = jnp.zeros((1, 1024, 1, 2))

@@ -126,7 +126,7 @@ def test_keys_of_other_segments_and_beyond_the_lengths_are_not_read(where, rows,
         np.testing.assert_array_equal(got, want)
 
 
-def test_a_window_reads_only_the_keys_it_sees():
+def test_a_window_reads_only_its_visible_keys():
     length = 2053
     x = jax.ShapeDtypeStruct((1, length, 1, 2), jnp.float32)
     attend = lambda q: dot_product_attention(q, q, q, local_window_size=(64, 64), implementation="blockwise")

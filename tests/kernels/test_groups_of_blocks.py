@@ -19,7 +19,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", fast_are(["block"], FORMS.keys()))
-def test_groups_of_blocks_are_all_blocks(form, monkeypatch):
+def test_groups_of_blocks_equal_all_blocks_at_once(form, monkeypatch):
     random = np.random.default_rng(0)
     arrays = [jnp.asarray(random.standard_normal((B, T, heads, H)), jnp.float32) for heads in (N, K, K)]
     direction = jnp.asarray(random.standard_normal((B, T, N, H)), jnp.float32)

@@ -77,7 +77,7 @@ def test_performer_is_the_equation(is_causal, masked, normal):
 
 
 @pytest.mark.parametrize("performer", [False, True], ids=["linear", "performer"])
-def test_one_position_at_a_time_is_the_causal_form_also_where_keys_differ_by_hundreds_of_magnitudes(performer, normal):
+def test_stepping_equals_the_causal_form_for_keys_of_very_different_scale(performer, normal):
     query, key, value = arrays(normal, True)
     query = query * 0.5
     key = key * jnp.logspace(-1, 1.5, T)[:, None, None]  # exponents to -|k|^2 / 2 = -1,000 and below
@@ -96,7 +96,7 @@ def test_one_position_at_a_time_is_the_causal_form_also_where_keys_differ_by_hun
 
 
 @pytest.mark.parametrize("performer", [False, True], ids=["linear", "performer"])
-def test_no_later_key_however_large_changes_an_earlier_output(performer, normal):
+def test_later_keys_do_not_change_earlier_outputs(performer, normal):
     query, key, value = arrays(normal, True)
     more = (normal(M, H),) if performer else ()
     whole = jax.jit(partial(performer_attention if performer else linear_attention, is_causal=True, chunk_size=4))

@@ -26,7 +26,7 @@ def pairs(rule) -> np.ndarray:
     ],
     ids=["causal", "window", "window_left_right", "itself"],
 )
-def test_a_mask_of_positions_is_its_rule(mask, rule):
+def test_a_position_mask_equals_its_rule(mask, rule):
     assert mask.shape == (1, 1, T, S) and mask.dtype == jnp.bool_
     np.testing.assert_array_equal(mask[0, 0], pairs(rule))
 
@@ -39,7 +39,7 @@ def test_segments_keep_packed_examples_apart_and_padding_out():
     assert not mask[0, 0, 4].any()
 
 
-def test_padding_is_seen_by_no_query():
+def test_padding_is_hidden_from_all_queries():
     real = jnp.array([[True, True, False], [True, False, False]])
     mask = padding_mask(real)
     assert mask.shape == (2, 1, 1, 3)

@@ -111,7 +111,7 @@ def test_hard_takes_the_first_position_from_the_previous_one_on():
     np.testing.assert_array_equal(align(jnp.ones_like(p), got, mode="hard")[1], np.zeros(8))  # ended for good
 
 
-def test_the_online_decoder_chooses_as_the_hard_mode_and_reads_no_more_than_it_must():
+def test_the_online_decoder_equals_the_hard_mode_and_reads_as_little_as_possible():
     """A callback counts every call of the energy: from the previous position to the chosen one."""
     length, outputs = 17, 9
     energies = jnp.asarray(np.random.default_rng(3).normal(-0.8, 1, (outputs, length)), jnp.float32)
@@ -140,7 +140,7 @@ def test_the_online_decoder_chooses_as_the_hard_mode_and_reads_no_more_than_it_m
     assert int(position) == length and total <= length + outputs  # linear in both; the dense mode needs their product
 
 
-def test_the_online_decoder_counts_each_example_by_itself():
+def test_the_online_decoder_treats_examples_independently():
     energies = jnp.array([[-1.0, -1, 2, 3], [1, 1, 1, 1], [-1, -1, -1, 5]])
     decode = jax.vmap(lambda row, previous, length: hard_monotonic_decode(lambda j: row[j], previous, length))
     position, count = decode(energies, jnp.array([1, 0, 0]), jnp.array([4, 4, 3]))

@@ -128,7 +128,7 @@ def test_log_sum_exp_and_its_gradient():
 
 
 @pytest.mark.slow
-def test_float64_is_float64():
+def test_float64_inputs_are_computed_in_float64():
     with jax.enable_x64(True):
         given = inputs(jnp.float64)
         case = {"is_causal": True, "bias": noise(1, N, 1, S, dtype=jnp.float64)}
@@ -267,7 +267,7 @@ def test_forward_and_gradients_lower_to_triton(dtype):
     assert lowered.as_text().count("__gpu$xla.gpu.triton") == 4
 
 
-def test_what_the_kernels_cannot_honour_is_refused(unchecked):
+def test_unsupported_arguments_are_refused(unchecked):
     def refused(width=H, dtype=jnp.float32, distance=None, platform="cpu"):
         shape = lambda *axes: jnp.zeros(axes, dtype)
         arrays, options = prepare(shape(1, 3, 2, width), shape(1, 5, 2, width), shape(1, 5, 2, HV), *[None] * 3, False,
@@ -327,7 +327,7 @@ def test_on_a_tpu_splash_is_chosen_where_it_can():
 
 
 @pytest.mark.parametrize("name", fast_are(["pallas"], ["pallas", "splash"]))
-def test_inside_shard_map_the_kernels_run_without_its_account_of_axes_or_are_refused(name):
+def test_the_kernels_in_shard_map_need_check_vma_false(name):
     """On a mesh of one device the output equals the reference. The default check_vma=True gives a clear error."""
     query, key, value, _ = inputs()
     mesh = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))

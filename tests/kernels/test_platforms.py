@@ -87,7 +87,7 @@ def exported(function, *platforms: str):
 
 @needs_anonymous
 @pytest.mark.parametrize("form", fast_are(["forward", "gradient", "scan_remat"], KERNELS.keys()))
-def test_the_platform_of_the_program_chooses_under_every_transformation(form):
+def test_the_programs_platform_selects_the_kernel_under_every_transformation(form):
     program = FORMS[form](attend)
     for platform, kernels in {"cpu": {}, "cuda": {"triton": KERNELS[form]}, "tpu": {"mosaic": KERNELS[form]}}.items():
         text = exported(program, platform).mlir_module()

@@ -128,7 +128,7 @@ def products(jaxpr, inside=False):
     return found
 
 
-def test_the_loops_hold_only_the_products_that_depend_on_one_another():
+def test_loops_contain_only_dependent_products():
     """An LSTM's loops have two products forward and one for the state backward.
 
     The others follow: one for each weight and one for the input.

@@ -60,7 +60,7 @@ def test_the_ring_is_attention_on_the_gathered_sequence(case, devices):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_nothing_that_is_kept_grows_with_the_number_of_devices():
+def test_memory_does_not_grow_with_the_number_of_devices():
     """With a fixed share for each device, the gradient's largest array has the same size on 2 devices as on 8."""
 
     def largest(devices: int) -> int:

@@ -15,7 +15,7 @@ def norm64(x, scale, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.5])
-def test_is_the_equation_and_the_mean_stays(epsilon, normal):
+def test_equals_the_equation_and_keeps_the_mean(epsilon, normal):
     scale = normal(11)
     for x in (normal(2, 3, 11), 1000 + normal(5, 11), 1e-4 * normal(7, 11)):
         np.testing.assert_allclose(rms_norm(x, scale, epsilon=epsilon), norm64(x, scale, epsilon), rtol=1e-5, atol=1e-7)

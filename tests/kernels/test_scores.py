@@ -139,7 +139,7 @@ def test_attend_by_scaled_dot_scores_is_dot_product_attention(normal):
     np.testing.assert_array_equal(scaled_dot_scores(query, keys, scale=1), dot_scores(query, keys))
 
 
-def test_one_form_is_a_case_of_another(normal):
+def test_scores_are_special_cases_of_others(normal):
     query, keys = normal(B, T, D), normal(B, S, D)
     dots = dot_scores(query, keys)
     np.testing.assert_allclose(general_scores(query, keys, jnp.eye(D)), dots, rtol=1e-6, atol=1e-6)
@@ -162,7 +162,7 @@ def test_concat_is_additive_with_the_weight_split_and_the_papers_simplification_
         np.testing.assert_allclose(simplified[b, t, s], expected, atol=1e-5)
 
 
-def test_cosine_sees_no_lengths_and_the_dot_product_does(normal, torch):
+def test_cosine_ignores_lengths_and_the_dot_product_does_not(normal, torch):
     query, keys = normal(B, T, D), normal(B, S, D)
     longer = keys.at[:, 2].multiply(8)
     np.testing.assert_allclose(cosine_scores(query, longer), cosine_scores(query, keys), atol=1e-6)

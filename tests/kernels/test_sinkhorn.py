@@ -124,7 +124,7 @@ def test_one_block_is_full_attention(arrays):
     np.testing.assert_allclose(got, dot_product_attention(query, key, value), atol=3e-6)
 
 
-def test_scores_of_later_blocks_have_no_part_in_a_causal_output_however_large(arrays):
+def test_causal_outputs_ignore_scores_of_later_blocks(arrays):
     *inputs, scores = arrays
     attend = jax.jit(partial(sinkhorn_attention, block_size=P, is_causal=True))
     out, pull = jax.vjp(lambda s: attend(*inputs, s), scores)

@@ -127,7 +127,7 @@ def test_longformer_of_hugging_face_gives_the_same(torch):
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-def test_after_some_layers_a_position_has_seen_as_many_windows_and_not_one_position_more(layers, normal):
+def test_the_receptive_field_grows_by_one_window_per_layer(layers, normal):
     length, middle = 29, 13
     x = normal(1, length, 1, H) / 3  # prevents underflow of weights
 

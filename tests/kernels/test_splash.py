@@ -88,7 +88,7 @@ def test_splash_is_the_equation_and_gradients_agree(settings, swapped):
 
 
 @pytest.mark.slow
-def test_a_mask_of_keys_is_that_mask():
+def test_a_mask_of_keys_equals_the_full_mask():
     """One element has all keys hidden. Causality and lengths are applied as well."""
     given, mask = inputs(), jnp.asarray(np.random.default_rng(5).random((B, 1, 1, S)) < 0.5).at[1].set(False)
     settings = (None, True, None, jnp.array([S, 7]), None)
@@ -140,7 +140,7 @@ def test_forward_and_gradients_lower_to_mosaic():
     assert lowered.as_text().count("@tpu_custom_call") == 3
 
 
-def test_what_the_kernels_cannot_honour_is_refused():
+def test_unsupported_arguments_are_refused():
     query, key, value, _ = inputs()
 
     def refused(bias=None, mask=None, distance=None, dtype=jnp.float32):

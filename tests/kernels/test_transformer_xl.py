@@ -138,7 +138,7 @@ def test_segments_with_memory_are_one_pass_under_a_mask(segment, length, normal)
     assert np.abs(whole - without).max() > 1e-3
 
 
-def test_no_gradient_passes_into_the_memory_but_through_the_whole_sequence_it_does(normal):
+def test_the_memory_has_no_gradient_and_the_whole_sequence_has(normal):
     run, x = layers(normal, 1), normal(B, 8, D)
     last = lambda x: by_segments(run, 1, x, 4, 4)[:, 4:].sum()
     gradient = jax.jit(jax.grad(last))(x)

@@ -316,7 +316,7 @@ def test_latent_attention_is_the_equations_in_both_forms(normal):
             np.testing.assert_allclose(got, expected, atol=5e-5, rtol=1e-4)
 
 
-def test_the_absorbed_form_makes_no_keys_of_heads(normal):
+def test_the_absorbed_form_creates_no_keys_per_head(normal):
     length = 29
     inputs = (normal(B, 1, N, H), normal(B, 1, N, 3), normal(B, length, 11), normal(B, length, 3), normal(11, N, H),
               normal(11, N, HV))  # fmt: skip

@@ -60,7 +60,7 @@ def test_the_dropouts_of_a_block_are_independent():
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3, 5), (2, 0)])
-def test_any_shape(shape):
+def test_dropout_works_for_any_shape(shape):
     assert dropout(jnp.ones(shape), 0.5, jax.random.key(0)).shape == shape
 
 

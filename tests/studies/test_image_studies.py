@@ -76,7 +76,7 @@ def test_smoothness_means_less_negative_curvature_and_roughness(studies):
     assert (judge(0.1, 0.4), judge(0.4, 0.1), judge(0.1, 0.4, (56,))) == (HELD, FAILED, UNTESTED)
 
 
-def test_captions(studies):
+def test_claims_about_captions_are_judged(studies):
     table = lambda claim, **rows: status(studies["xu2015/table1"], claim, **rows)
     bleu = lambda value: {f"evaluate.bleu_{n}": value for n in range(1, 5)}
     assert table("caption-hard-against-soft", soft=bleu(50), hard=bleu(60)) == FIGURE
@@ -94,7 +94,7 @@ def test_captions(studies):
     assert table("caption-by-cross-attention", transformer=seen, cut=cut(0.1)) == FAILED
 
 
-def test_looking(studies):
+def test_claims_about_attention_to_objects_are_judged(studies):
     def judge(claim, **numbers):
         base = {"pointing": 0.8, "mass": 0.6, "uniform": 0.11, "centre": 0.12, "moves": 1.0, "moves_within": 0.2,
                 "moves_between": 1.2, "moves_shuffled": 1.1}  # fmt: skip
@@ -118,7 +118,7 @@ def test_a_bottleneck_has_to_narrow_with_the_number_of_objects(studies):
     assert (judge(0.8, 0.2), judge(0.5, 0.5), judge(0.95, 0.9)) == (HELD, FAILED, FAILED)
 
 
-def test_questions(studies):
+def test_claims_about_questions_are_judged(studies):
     def judge(right, mass):
         forms = {f"measure.right_{form}": 0.5 for form in ("place", "colour", "count")}
         rows = {"cross_attention": {"measure.right": right, "measure.mass": mass, "measure.even": [1 / 9] * 3, **forms},
@@ -128,7 +128,7 @@ def test_questions(studies):
     assert (judge(0.9, 0.4), judge(0.9, 0.1), judge(0.5, 0.1)) == (HELD, FAILED, FAILED)
 
 
-def test_where_a_made_captioner_looks():
+def test_attention_measures_of_made_up_captioners():
     """Two pictures with four places in four cells: one captioner looks at the right place, one never does."""
     cells = np.array([0, 2, 2, 0, 3])
     right = np.eye(4)[[0, 1, 1, 0, 2]]
@@ -139,7 +139,7 @@ def test_where_a_made_captioner_looks():
     assert good["uniform"] == 0.25
 
 
-def test_what_a_made_captioner_names():
+def test_content_measures_of_made_up_captions():
     class Trained:
         class data:  # noqa: N801
             @staticmethod

@@ -23,7 +23,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES, ids=[name.replace(" ", "-") for name in CASES])
-def test_by_hand(case):
+def test_error_rates_by_hand(case):
     hypothesis, reference, expected = CASES[case]
     assert edits(hypothesis.split(), reference.split()) == expected
     rate, whole = error_rates([hypothesis], [reference], ["x"])

@@ -57,7 +57,7 @@ def page(run):
     return Reader(output.read_text())
 
 
-def test_it_holds_numbers_samples_settings_and_where_they_come_from(page):
+def test_the_page_has_numbers_samples_settings_and_their_sources(page):
     rows = {row[0]: row[1:] for row in page.rows}
     assert rows["test BLEU"] == ["12.50"] and rows["training loss"] == ["7.500"]
     assert rows["1"] == ["<b>un</b>", "one", "two"] and page.languages == {"en", "fr"}
