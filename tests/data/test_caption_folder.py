@@ -26,7 +26,7 @@ def captions_of(number):
 
 
 def write(folder, number=61):
-    """Writes `count` pictures of one colour each, and captions.tsv."""
+    """Writes `number` pictures of one colour each, and captions.tsv."""
     folder.mkdir()
     lines = []
     for i in range(number):

@@ -52,7 +52,7 @@ def wheel(tmp_path, name, members):
 
 
 def counted(name, examples):
-    """split -> number of examples by a property. `examples` counts one example's properties."""
+    """split -> the total of the counts that `examples` returns for each example."""
     return {split: sum(examples(one) for one in open_images(name, split)) for split in SPLITS}
 
 

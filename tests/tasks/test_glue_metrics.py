@@ -9,7 +9,7 @@ from sklearn import metrics
 
 from attention_research.tasks import glue_metrics
 
-#: Texts that a model wrote: (labels, how often each is a hypothesis and a reference). The last text is not a label.
+#: (labels, shares of each label and of other texts in the hypotheses, shares of each label in the references).
 CASES = {
     "two": (("no", "yes"), (0.4, 0.6, 0.0), (0.3, 0.7)),
     "two-invalid": (("no", "yes"), (0.3, 0.4, 0.3), (0.3, 0.7)),
