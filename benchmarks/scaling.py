@@ -203,6 +203,10 @@ def replaced(recorded: dict[str, Any], document: dict[str, Any]) -> dict[str, An
     return recorded
 
 
+#: The mechanisms that compute exact attention.
+EXACT = (BASELINE, "causal", "reference")
+
+
 def show(document: dict[str, Any]) -> None:
     """Prints a Markdown table: forward+backward milliseconds and megabytes at each length, exponents, crossing."""
     lengths = [str(T) for T in document["shape"]["lengths"]]
@@ -223,40 +227,35 @@ def show(document: dict[str, Any]) -> None:
 
 
 def draw(document: dict[str, Any], path: Path) -> None:
-    """Draws time and memory by length, on logarithmic axes."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
+    """Draws time and memory by length, on logarithmic axes: exact attention in black, the others in colours."""
     from attention_research.analysis import picture_file
+    from attention_research.studies.figure_style import COLOURS, canvas, legend, mark_plainly, styles_of
 
     times = _medians(document)
     megabytes = {T: {name: size / 1e6 for name, size in row.items()} for T, row in document["memory"].items()}
-    figure, panels = plt.subplots(1, 2, figsize=(13, 6), layout="constrained")
-    styles = [(color, line) for line in ("-", "--") for color in plt.get_cmap("tab10").colors]
+    names, lengths = document["shape"]["mechanisms"], document["shape"]["lengths"]
+    figure, panels = canvas().subplots(1, 2, figsize=(10.5, 6.6))
+    looks = {name: {**look, "linewidth": 1.3, "markersize": 5} for name, look in styles_of(names).items()}
+    others = [name for name in names if name not in EXACT]
+    for name in names:
+        looks[name] |= {"color": COLOURS[0] if name in EXACT else COLOURS[1 + others.index(name) % (len(COLOURS) - 1)]}
+        looks[name] |= {"linewidth": 2.5} if name in EXACT else {}
+        if name in others[len(COLOURS) - 1 :]:  # the second line of a colour
+            looks[name] |= {"markerfacecolor": "white"}
     for panel, table, title in zip(
         panels, (times, megabytes), ("milliseconds, forward and backward", "megabytes of peak memory"), strict=True
     ):
-        for number, name in enumerate(document["shape"]["mechanisms"]):
-            exact = name in (BASELINE, "causal", "reference")
-            color, line = (
-                ("black", {BASELINE: "-", "causal": "--", "reference": ":"}[name]) if exact else styles[number - 3]
-            )
-            panel.plot(*_series(table, name), line, color=color, marker="o", markersize=3.5,
-                       linewidth=2.5 if exact else 1.4, label=name.replace("_", " "))  # fmt: skip
-        panel.set(xscale="log", yscale="log", xlabel="sequence length", title=title)
-        lengths = document["shape"]["lengths"]
+        for name in names:
+            panel.plot(*_series(table, name), label=name.replace("_", " "), **looks[name])
+        panel.set(xscale="log", yscale="log", xlabel="sequence length, tokens", ylabel=title)
         panel.set_xticks(lengths, [f"{T:,}" for T in lengths])
+        mark_plainly(panel.yaxis, (1,))
         panel.minorticks_off()
-        panel.grid(alpha=0.3)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", frameon=False)
-    figure.suptitle(
-        f"8 heads of 64, float32, {document['cores']} cores of {document['processor']}, {document['date'][:10]}"
-    )
+    legend(figure)
+    machine = f"{document['cores']} cores of {document['processor']}, {document['date'][:10]}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    picture_file.save(figure, path)
+    below = f"bench scaling, 8 heads of 64, float32, {machine}; medians of the rounds, black: exact attention"
+    picture_file.save(figure, path, below=below, bbox_inches="tight")
 
 
 def main(

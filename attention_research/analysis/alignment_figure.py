@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from attention_research.analysis import picture_file
 from attention_research.tokens import UNKNOWN
 
 _MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # marks the start of a word
-_CELL, _COLUMNS = 0.27, 2  # inches, panels side by side
+_CELL, _SMALL_CELL, _WIDTH, _BAR = 0.25, 0.2, 11.0, 0.9  # inches: cells, the figure at most, the colour bar
+_MANY = 6  # more maps have small cells
 
 
 def words_of(tokenizer: Any, tokens: Sequence[int]) -> tuple[list[str], list[list[int]]]:
@@ -56,33 +55,39 @@ def as_map(tokenizer: Any, source: Sequence[int], target: Sequence[int], weights
     return {"source": read, "target": written, "weights": np.round(merged, 4).tolist()}
 
 
-def draw(maps: Sequence[Mapping[str, Any]], path: Path, heading: str) -> None:
-    """Draws one panel for each map, with the words on the axes. As in the paper, white is weight 1 and black is 0."""
+def figure_of(maps: Sequence[Mapping[str, Any]]) -> Any:
+    """The matplotlib figure: a panel for each map, with words on the axes. As in the paper, white is weight 1."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows = math.ceil(len(maps) / _COLUMNS)
     cells = [np.asarray(one["weights"]).shape for one in maps]
-    letters = max(len(word) for one in maps for word in [*one["source"], *one["target"]])
-    names = 0.075 * min(letters, 18) + 0.15
-    width = _COLUMNS * (max(n for _, n in cells) * _CELL + names) + 0.8
-    height = rows * (max(m for m, _ in cells) * _CELL + names + 0.35) + 0.5
+    letters = max(len(_shown(word)) for one in maps for word in [*one["source"], *one["target"]])
+    names, cell = 0.068 * min(letters, 18) + 0.15, _SMALL_CELL if len(maps) > _MANY else _CELL
+    panel = max(n for _, n in cells) * cell + names
+    across = max(1, min(len(maps), int((_WIDTH - _BAR) / panel)))
+    across = math.ceil(len(maps) / math.ceil(len(maps) / across))  # full lines of panels
+    lines = [range(i, min(i + across, len(maps))) for i in range(0, len(maps), across)]
+    heights = [max(cells[i][0] for i in line) * cell + names + 0.45 for line in lines]
     with matplotlib.rc_context({"font.family": "sans-serif", "text.parse_math": False, "axes.linewidth": 0.5}):
-        figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+        figure = Figure(figsize=(across * panel + _BAR, sum(heights)), layout="constrained", facecolor="white")
         FigureCanvasAgg(figure)
-        figure.suptitle(heading, x=0.01, ha="left", fontsize=11)
-        panels = figure.subplots(rows, _COLUMNS, squeeze=False).ravel()
+        panels = figure.subplots(len(lines), across, squeeze=False, height_ratios=heights).ravel()
         for axes, one in zip(panels, maps, strict=False):
             image = axes.imshow(np.asarray(one["weights"]), cmap="gray", vmin=0.0, vmax=1.0, interpolation="nearest")
-            axes.set_xticks(range(len(one["source"])), one["source"], rotation=90, fontsize=8)
-            axes.set_yticks(range(len(one["target"])), one["target"], fontsize=8)
+            axes.set_xticks(range(len(one["source"])), list(map(_shown, one["source"])), rotation=90, fontsize=8)
+            axes.set_yticks(range(len(one["target"])), list(map(_shown, one["target"])), fontsize=8)
             axes.xaxis.tick_top()
             axes.tick_params(length=0, pad=3)
             axes.grid(False)
-            if one.get("title"):
-                axes.set_xlabel(one["title"], fontsize=9)
+            axes.set_title(one.get("title", ""), loc="left", fontsize=9)
+            axes.set_anchor("NW")
         for axes in panels[len(maps) :]:
-            axes.set_visible(False)
-        figure.colorbar(image, ax=list(panels), shrink=0.4, label="weight")
-        picture_file.save(figure, path)
+            axes.remove()
+        figure.colorbar(image, ax=list(panels[: len(maps)]), shrink=min(1.0, 2.4 / sum(heights)), label="weight")
+    return figure
+
+
+def _shown(word: str) -> str:
+    """A word without the mark of its start."""
+    return word.replace(_MARK, " ").strip() or word

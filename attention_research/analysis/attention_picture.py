@@ -45,7 +45,7 @@ def figure_of(attention: Attention) -> Any:
     height = top + sum(block.height for block in blocks)
     plain: Any = {"font.family": "sans-serif", "axes.linewidth": 0.5, "axes.grid": False, "text.parse_math": False}
     with matplotlib.rc_context(plain):
-        figure = Figure(figsize=(width, height), dpi=_DPI, facecolor="white")
+        figure = Figure(figsize=(width, height), dpi=_DPI, facecolor="white", layout="none")
         FigureCanvasAgg(figure)
         figure.text(0.15 / width, 1 - 0.15 / height, "\n".join(head), va="top", fontsize=10, linespacing=1.4)
         for block in blocks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,19 @@ from PIL import Image
 #: The maximum size of a file.
 MOST_BYTES = 80_000
 DPI = 110
-_COLOURS = (128, 64)
+_COLOURS = (256, 64)
 _SMALLER = (1.0, 0.8, 0.65, 0.5, 0.35)
+#: Of the text below a figure.
+_LETTERS_AN_INCH = 14.5
 
 
-def save(figure: Any, path: Path, *, dpi: float = DPI, **options: Any) -> None:
+def save(figure: Any, path: Path, *, below: str = "", dpi: float = DPI, **options: Any) -> None:
     """Writes a matplotlib figure with at most `MOST_BYTES` bytes, by reducing the resolution and the number of colours.
 
-    `options` are passed to `savefig`.
+    The text `below` the figure is wrapped to its width. `options` are passed to `savefig`.
     """
+    if below:
+        write_below(figure, below)
     for scale in _SMALLER:
         drawn = BytesIO()
         pillow = {"compress_level": 1}
@@ -34,6 +39,25 @@ def save(figure: Any, path: Path, *, dpi: float = DPI, **options: Any) -> None:
             continue
         break
     path.write_bytes(found)
+
+
+def freeze(figure: Any) -> None:
+    """Computes the layout once, so that positions on the page are known and stay as they are."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for legend in figure.legends:  # otherwise it moves when the box around all parts is cut out of the page
+        legend.set_bbox_to_anchor((0, 0, 1, 1), figure.transSubfigure)
+    for legend in filter(None, (axis.get_legend() for axis in figure.axes)):
+        legend.set_in_layout(True)  # one that makes no panel narrower is not cut off either
+
+
+def write_below(figure: Any, text: str) -> None:
+    """Writes a text below everything that a figure shows."""
+    freeze(figure)
+    box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    wrapped = textwrap.fill(text, max(20, int(box.width * _LETTERS_AN_INCH)))
+    place = {"x": box.x0 / width, "y": (box.y0 - 0.1) / height, "ha": "left", "va": "top"}
+    figure.text(s=wrapped, fontsize=9, color="#444444", linespacing=1.3, parse_math=False, **place)
 
 
 def _with_palette(image: Image.Image, colours: int) -> bytes:

@@ -28,7 +28,8 @@ class Column:
     """``key`` names a number of a trial (``train.loss``); ``spread`` prints its standard deviation over seeds.
 
     ``at_points`` repeats the column for every value of the study's axis; ``fitted`` prints the power p of the fit
-    `value ~ point**p` instead, over all points for each seed. ``better`` says which direction is better.
+    `value ~ point**p` instead, over all points for each seed. ``better`` says which direction is better. ``possible``
+    are the least and the largest possible value.
     """
 
     key: str
@@ -38,6 +39,15 @@ class Column:
     at_points: bool = False
     fitted: bool = False
     better: str = ""
+    possible: tuple[float, float] = (-math.inf, math.inf)
+
+    def clipped(self, value: float) -> float:
+        """The nearest possible value.
+
+        >>> Column("evaluate.bleu", "BLEU", possible=(0.0, 100.0)).clipped(-0.3)
+        0.0
+        """
+        return min(max(value, self.possible[0]), self.possible[1])
 
 
 def fixed(digits: int, scale: float = 1.0) -> Callable[[float], str]:
@@ -101,7 +111,7 @@ def evaluated(name: str, stage: str = "evaluate") -> Column:
         raise ConfigError(f"column {stage}.{name}: no evaluation has such a metric; {offer(metric_name, found)}")
     metric = found[metric_name]
     text = significant(metric.digits) if metric.significant else fixed(metric.digits)
-    return Column(f"{stage}.{name}", metric.title, text, better=metric.better)
+    return Column(f"{stage}.{name}", metric.title, text, better=metric.better, possible=metric.possible)
 
 
 def stored_floors() -> list[tuple[Metric, Floor]]:

@@ -54,8 +54,8 @@ class CaptioningEvaluation(TextEvaluation):
         Metric("bleu_2", "BLEU-2", "higher"),
         Metric("bleu_3", "BLEU-3", "higher"),
         Metric("rouge_l", "ROUGE-L", "higher"),
-        Metric("cider_d", "CIDEr-D", "higher"),
-        Metric("cider", "CIDEr", "higher"),
+        Metric("cider_d", "CIDEr-D", "higher", bounds=(0.0, 1000.0)),
+        Metric("cider", "CIDEr", "higher", bounds=(0.0, 1000.0)),
     )
 
     def score(

@@ -45,6 +45,9 @@ class Metric:
 
     It is printed with `digits` digits after the point, or, if `significant`, with that many significant digits. A note
     prints a floor with `floor_digits` digits after the point.
+
+    `bounds` are the least and the largest possible value. By default, a metric of which higher is better is a
+    percentage from 0 to 100, and a metric of which lower is better is at least 0. Figures end intervals there.
     """
 
     name: str
@@ -54,11 +57,21 @@ class Metric:
     significant: bool = False
     floor_digits: int = 1
     floors: tuple[Floor, ...] = ()
+    bounds: tuple[float, float] | None = None
 
     @property
     def higher(self) -> bool:
         """Whether more is better."""
         return self.better == "higher"
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        """The least and the largest possible value; infinity if there is no largest value.
+
+        >>> Metric("bleu", "BLEU", "higher").possible, Metric("bits", "bits", "lower").possible
+        ((0.0, 100.0), (0.0, inf))
+        """
+        return self.bounds or (0.0, 100.0 if self.higher else float("inf"))
 
     def missed(self, floor: Floor, value: float) -> str:
         """The note on a model that is not better than a floor of this value.
@@ -78,6 +91,7 @@ PERPLEXITY = Metric(
     digits=3,
     significant=True,
     floor_digits=0,
+    bounds=(1.0, float("inf")),
     floors=(
         Floor("unigram", "unigram", stored="unigram_perplexity", said="a unigram model", whose="unigram's"),
         Floor("bigram", "bigram (Kneser-Ney)"),

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from attention_research.analysis import attention_picture
 from attention_research.analysis.attention import Attention, AttentionMap, Pass
 from attention_research.analysis.spectra import GRID, rank_for
-from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles
+from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles_of
 
 NAMES = {
     "entropy": "entropy / largest",
@@ -54,7 +54,7 @@ def draw_heads(title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], path
         axis.set_xlabel("head")
         axis.grid(visible=False)
     axes[0].set_ylabel("layer")
-    save(pyplot, figure, path)
+    save(figure, path)
     said = "; ".join(f"{label} {numbers[name].min():.2g} to {numbers[name].max():.2g}" for name, label in NAMES.items())
     return Figure(path, f"Heads: {title}", f"{title}: {said}.")
 
@@ -73,7 +73,7 @@ def draw_rollout(shown: AttentionMap, reached: Float[np.ndarray, "L T T"], path:
         axis.set_yticks(range(0, len(tokens), every), tokens[::every], fontsize=7)
         axis.set_title(f"after layer {layer + 1}", loc="left", fontsize=10)
         axis.grid(visible=False)
-    save(pyplot, figure, path)
+    save(figure, path)
     own = np.diagonal(reached[-1]).mean()
     return Figure(
         path, f"Rollout: {title}", f"{title}, {shown.rows}: after the last layer a position is {own:.2f} itself."
@@ -84,14 +84,14 @@ def draw_spectra(title: str, curves: Float[np.ndarray, "L N G"], path: Path) -> 
     """Draws the cumulative sum of singular values: a thin line for each head, a thick line for the mean of a layer."""
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(6.5, 4.2))
-    for layer, (heads, style) in enumerate(zip(curves, styles(), strict=False)):
+    for layer, (heads, style) in enumerate(zip(curves, styles_of(map(str, range(len(curves)))).values(), strict=True)):
         line = {"color": style["color"], "linestyle": style["linestyle"]}
         axis.plot(GRID, heads.T, linewidth=0.5, alpha=0.5, **line)
         axis.plot(GRID, heads.mean(axis=0), linewidth=1.8, label=f"layer {layer + 1}", **line)
     axis.axhline(0.9, color="#888888", linewidth=0.8)
     axis.set(xlabel="share of singular values", ylabel="share of their sum")
     axis.legend(fontsize=8)
-    save(pyplot, figure, path)
+    save(figure, path)
     ranks = ", ".join(f"layer {n + 1} {rank_for(heads.mean(axis=0)):.2f}" for n, heads in enumerate(curves))
     return Figure(path, f"Singular values: {title}", f"{title}: nine tenths of the sum are in {ranks} of the values.")
 
@@ -105,6 +105,6 @@ def draw_probe(found: Mapping[str, Any], path: Path) -> Figure:
     axis.axhline(found["middle"], color="#888888", linewidth=0.8, label="always the middle")
     axis.set(xlabel="layer (0: embeddings)", ylabel="mean distance, tokens")
     axis.legend(fontsize=9)
-    save(pyplot, figure, path)
+    save(figure, path)
     said = ", ".join(f"{error:.1f}" for error in found["errors"])
     return Figure(path, "Position probe by layer", f"Mean distance in tokens, from the embeddings on: {said}.")

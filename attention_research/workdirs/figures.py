@@ -11,7 +11,7 @@ from typing import Any
 
 from attention_research.studies.chart import Line, chart
 from attention_research.studies.columns import metrics
-from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles
+from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles_of
 from attention_research.studies.results import finite
 from attention_research.training import tracking
 from attention_research.workdirs.reading import Run, is_number
@@ -108,7 +108,7 @@ def _losses(pyplot: Any, run: Run, path: Path) -> Figure | None:
         return None
     figure, axis = pyplot.subplots(figsize=(9, 4.2))
     said = []
-    for (seed, curve), style in zip(training.items(), styles(), strict=False):
+    for (seed, curve), style in zip(training.items(), styles_of(map(str, training)).values(), strict=True):
         steps, values = _points(curve)
         if not steps:
             continue
@@ -127,7 +127,7 @@ def _losses(pyplot: Any, run: Run, path: Path) -> Figure | None:
     axis.set_xlabel("step")
     axis.set_ylabel("loss")
     axis.legend()
-    save(pyplot, figure, path)
+    save(figure, path)
     window = max(1, max(map(len, training.values())) // _WINDOW)
     mean = f"; the strong line is the mean of {window} logged steps" if window > 1 else ""
     return Figure(path, f"Loss by step{mean}", f"Losses by step. {'; '.join(said)}.")
@@ -145,7 +145,7 @@ def _evaluations(pyplot: Any, run: Run, path: Path) -> Figure | None:
         evaluation, _, metric = name.partition(".")
         known = said_of.get(metric)
         title = f"{evaluation}: {known.title if known else metric}"
-        for (seed, curve), style in zip(seeds.items(), styles(), strict=False):
+        for (seed, curve), style in zip(seeds.items(), styles_of(map(str, seeds)).values(), strict=True):
             steps, values = _points(curve)
             axis.plot(steps, values, label=f"seed {seed}", markersize=5, linewidth=1.2, **style)
             if values:
@@ -157,7 +157,7 @@ def _evaluations(pyplot: Any, run: Run, path: Path) -> Figure | None:
         if len(seeds) > 1:
             axis.legend()
     axes[-1, 0].set_xlabel("step")
-    save(pyplot, figure, path)
+    save(figure, path)
     return Figure(path, "Further evaluations by step", f"Further evaluations by step. {'; '.join(said)}.")
 
 
@@ -173,7 +173,7 @@ def _others(pyplot: Any, run: Run, path: Path) -> Figure | None:
         title, logarithmic = _PANELS[name]
         # Seeds share the learning rate and the speed, which are drawn once.
         seeds = seeds if name == "gradient_norm" else dict(itertools.islice(seeds.items(), 1))
-        for (seed, curve), style in zip(seeds.items(), styles(), strict=False):
+        for (seed, curve), style in zip(seeds.items(), styles_of(map(str, seeds)).values(), strict=True):
             steps, values = _points(curve)
             axis.plot(steps, values, color=style["color"], linestyle=style["linestyle"], linewidth=1.1)
             if values:
@@ -186,7 +186,7 @@ def _others(pyplot: Any, run: Run, path: Path) -> Figure | None:
         axis.set_ylabel(title)
     axes[-1, 0].set_xlabel("step")
     figure.align_ylabels()
-    save(pyplot, figure, path)
+    save(figure, path)
     titles = [_PANELS[name][0] for name in curves]
     joined = " and ".join([", ".join(titles[:-1]), titles[-1]]) if len(titles) > 1 else titles[0]
     title = joined[0].upper() + joined[1:]

@@ -18,7 +18,7 @@ from attention_research.tokens import EOS, PAD
 
 END = "END"
 #: Sizes in inches: the width of the figure, the height of a row of weights, and the space above and below a table.
-_WIDTH, _ROW, _ABOVE, _BELOW = 12.0, 0.17, 1.35, 0.35
+_WIDTH, _ROW, _ABOVE, _BELOW = 11.0, 0.17, 1.35, 0.35
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,7 @@ def table_of(
 
 def heading(table: CopyTable) -> str:
     """Returns the heading of a table."""
-    return f"{table.place} · true name {'_'.join(table.name)} · written {'_'.join(table.wrote[:-1]) or '(nothing)'}"
+    return f"{table.place} · true name {'_'.join(table.name)} · generated {'_'.join(table.wrote[:-1]) or '(nothing)'}"
 
 
 def figure_of(tables: Sequence[CopyTable], printed: Sequence[tuple[str, float]] = (), longest: int = 44) -> Any:
@@ -105,7 +105,7 @@ def figure_of(tables: Sequence[CopyTable], printed: Sequence[tuple[str, float]] 
 
     heights = [_ABOVE + _BELOW + 2 * _ROW * len(table.wrote) for table in tables]
     heights += [_BELOW + 0.5 + _ROW * len(printed)] if printed else []
-    figure = Figure(figsize=(_WIDTH, sum(heights)), dpi=110, facecolor="white")
+    figure = Figure(figsize=(_WIDTH, sum(heights)), dpi=110, facecolor="white", layout="none")
     FigureCanvasAgg(figure)
     parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     for part, height, table in zip(parts, heights, tables, strict=False):
@@ -130,7 +130,7 @@ def _draw(part: Any, height: float, table: CopyTable, longest: int) -> None:
     axis.imshow(weights, cmap="Greys", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     labels = [f"{word}  {sign}" if sign == "α" else sign for word in table.wrote for sign in "ακ"]
     axis.set_yticks(range(len(labels)), labels, fontsize=8)
-    axis.set_xticks(range(shown), table.body[:shown], rotation=60, ha="left", fontsize=7)
+    axis.set_xticks(range(shown), table.body[:shown], rotation=90, fontsize=7)
     axis.xaxis.tick_top()
     axis.tick_params(length=0)
     axis.grid(False)

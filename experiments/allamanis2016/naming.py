@@ -67,8 +67,7 @@ def printed_lambdas() -> list[tuple[str, float]]:
 
 def draw_tables(results: Results, folder: Path) -> Any:
     """Draws alpha, kappa and lambda for each sub-token that copy attention generated, and the published lambdas."""
-    from attention_research.analysis import picture_file
-    from attention_research.studies.figures import Figure
+    from attention_research.studies.figures import Figure, caption, save
 
     from .copy_table import CopyTable, figure_of
 
@@ -76,7 +75,8 @@ def draw_tables(results: Results, folder: Path) -> Any:
     if not found:
         return None
     path = folder / "copy_table.png"
-    picture_file.save(figure_of(found, printed_lambdas()), path, bbox_inches="tight")
+    marks = "α: attention, κ: copying weights, dark is large, λ: probability of copying; below: the published λ"
+    save(figure_of(found, printed_lambdas()), path, caption(results, marks, seeds="1 seed"))
     title = "Copy attention by sub-token: attention weights (α), copying weights (κ) and probability of copying (λ)"
     return Figure(path, title, ". ".join(f"{table.place}: {table.words()}" for table in found))
 

@@ -18,7 +18,7 @@ from attention_research.analysis.teacher_forced import measure_maps
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed
 from attention_research.studies.competence import Competence
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, against, compare, conclude
 
@@ -107,24 +107,28 @@ def by_source_length(results: Results, folder: Path) -> Figure | None:
         return None
     pyplot = canvas()
     folder.mkdir(parents=True, exist_ok=True)
-    figure, axes = pyplot.subplots(1, 2, figsize=(12, 4.6))
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.8))
     lengths = ((None, None), (GENERATED_SHORT - 1, GENERATED_LONG - 1))
     for axis, rows, title, trained in zip(axes, panels, ("Bible verses", "generated sentences"), lengths, strict=True):
-        for row, style in zip(rows, styles(), strict=False):
+        looks = styles_of(
+            f"{model}, {size} training sentences"
+            for size in ("short", "short and long")
+            for model in ("RNNencdec", "RNNsearch")
+        )
+        for row, (label, style) in zip(rows, looks.items(), strict=True):
             if row.id in curves:
                 words, mean, low, high = curves[row.id]
-                axis.plot(words, mean, label=row.name.removeprefix("generated: "), markersize=5, linewidth=1.4, **style)
+                axis.plot(words, mean, label=label, markersize=5, linewidth=1.4, **style)
                 axis.fill_between(words, low, high, color=style["color"], alpha=0.15, linewidth=0)
         for length in filter(None, trained):
             axis.axvline(length, color="#888888", linewidth=0.8, linestyle=":")
-        axis.set_title(f"{results.study.name} · {results.scale} · {title}", loc="left", fontsize=11)
-        axis.set_xlabel("words in the source" + (" (dotted: longest training sentence)" if all(trained) else ""))
+        axis.set_title(title)
+        axis.set_xlabel("words in the source" + ("\n(dotted: longest training sentences)" if all(trained) else ""))
         axis.set_ylabel("BLEU")
         axis.set_ylim(bottom=0)
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncol=2)
+    legend(figure, columns=2)
     path = folder / "bleu_by_length.png"
-    save(pyplot, figure, path)
+    save(figure, path, caption(results, "lines: mean over seeds, bands: range of the seeds", rows=list(curves)))
     names = {row.id: row.name for row in ROWS}
     said = "; ".join(f"{names[row]} {curve[1][0]:.1f} to {curve[1][-1]:.1f}" for row, curve in curves.items())
     title = "BLEU against source length, mean and range over seeds"

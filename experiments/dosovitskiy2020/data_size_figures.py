@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import COLOURS, Figure, canvas, caption, legend, save
 from attention_research.studies.results import Results
 
 from .data_size_verdict import ACCURACY, AUGMENTED, NAMES, SIZES
@@ -21,7 +21,7 @@ def draw_sizes(results: Results, folder: Path) -> Figure | None:
     """Draws the accuracy by the number of training images: one line per model, one point per seed, dashed if
     augmented."""
     pyplot, said = canvas(), []
-    figure, axis = pyplot.subplots(figsize=(7, 4.4))
+    figure, axis = pyplot.subplots(figsize=(8, 4.8))
     colours = dict(zip(NAMES, COLOURS[1:], strict=False))
     for model, sizes, suffix, name in LINES:
         found = {size: values for size in sizes if (values := results.values(f"{model}_{size}{suffix}", ACCURACY))}
@@ -30,7 +30,9 @@ def draw_sizes(results: Results, folder: Path) -> Figure | None:
         means = [statistics.fmean(values) for values in found.values()]
         axis.plot(list(found), means, "--" if suffix else "-", color=colours[model], label=name)
         for size, values in found.items():
-            axis.plot([size] * len(values), values, "v" if suffix else "o", color=colours[model], alpha=0.6)
+            axis.plot(
+                [size] * len(values), values, "v" if suffix else "o", color=colours[model], alpha=0.6, markersize=5
+            )
         said.append(f"{name} {', '.join(f'{mean:.1f}' for mean in means)}")
     if not said:
         pyplot.close(figure)
@@ -38,11 +40,11 @@ def draw_sizes(results: Results, folder: Path) -> Figure | None:
     axis.set_xscale("log")
     axis.set_xticks(SIZES, [f"{size:,}" for size in SIZES])
     axis.minorticks_off()
-    axis.set_xlabel("training images")
+    axis.set_xlabel("number of training images")
     axis.set_ylabel("test accuracy, %")
-    axis.legend()
+    legend(figure, columns=3)
     where = folder / "data_size.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds, points: seeds"))
     return Figure(where, "Accuracy by the number of training images", f"{'; '.join(said)}.")
 
 
@@ -54,8 +56,7 @@ def draw_rollout(results: Results, folder: Path) -> Figure | None:
     if not pictures:
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(2, len(pictures), figsize=(1.5 * len(pictures), 3.2), squeeze=False)
-    figure.subplots_adjust(hspace=0.05, wspace=0.08)
+    figure, axes = pyplot.subplots(2, len(pictures), figsize=(1.3 * len(pictures), 3.1), squeeze=False)
     for (above, below), one in zip(axes.T, pictures, strict=True):
         side = len(one["image"])
         above.imshow(one["image"], cmap="gray", vmin=0, vmax=255)
@@ -66,7 +67,7 @@ def draw_rollout(results: Results, folder: Path) -> Figure | None:
         for axis in (above, below):
             axis.axis("off")
     where = folder / "rollout.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "attention rollout below each image, bright: large weights", seeds="1 seed"))
     mass, share = results.mean(row, "measure.mass"), results.mean(row, "measure.share")
     said = f"{100 * (mass or 0):.0f} % of it lies on the {100 * (share or 0):.0f} % of patches that show the object"
     return Figure(where, "Attention rollout from image patches to the class token, last layer", f"{said}.")

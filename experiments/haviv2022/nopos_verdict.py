@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 
 from attention_research.studies.comparisons import Margin
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import COLOURS, Figure, canvas, caption, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, between, conclude, no_worse
 
@@ -43,13 +43,17 @@ def close(results: Results) -> Verdict:
     return conclude(cases).beside(*said)
 
 
+#: The name of a scheme in the figure, if it is not its id.
+SHOWN = {"none": "no positions", "alibi": "ALiBi"}
+
+
 def draw(results: Results, folder: Path) -> Figure | None:
     """Draws the perplexity by scheme, one panel per size, one point per seed and a bar at the mean."""
     there = {s: n for s, n in SIZES.items() if any(results.values(f"{scheme}{s}", KEY) for scheme in SCHEMES)}
     if not there:
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, len(there), figsize=(3.4 * len(there), 3.8), squeeze=False)
+    figure, axes = pyplot.subplots(1, len(there), figsize=(2.6 * len(there) + 0.3, 3.8), squeeze=False)
     said = []
     for axis, (suffix, name) in zip(axes[0], there.items(), strict=True):
         for place, (scheme, colour) in enumerate(zip(SCHEMES, COLOURS, strict=False)):
@@ -58,10 +62,14 @@ def draw(results: Results, folder: Path) -> Figure | None:
                 axis.plot([place] * len(values), values, "o", color=colour, markersize=6, alpha=0.8)
                 axis.hlines(statistics.fmean(values), place - 0.3, place + 0.3, color=colour)
                 said.append(f"{name}, {scheme} {statistics.fmean(values):.1f}")
-        axis.set_xticks(range(len(SCHEMES)), list(SCHEMES), rotation=30)
+        axis.set_xticks(range(len(SCHEMES)), [SHOWN.get(scheme, scheme) for scheme in SCHEMES], rotation=90)
         axis.set_title(name, loc="left", fontsize=11)
         axis.margins(x=0.15, y=0.15)
     axes[0, 0].set_ylabel("perplexity per word piece")
     where = folder / "perplexity.png"
-    save(pyplot, figure, where)
+    save(
+        figure,
+        where,
+        caption(results, "points: seeds, bars: mean", rows=[f"{scheme}{size}" for scheme in SCHEMES for size in there]),
+    )
     return Figure(where, "Perplexity by position scheme", f"{'; '.join(said)}.")

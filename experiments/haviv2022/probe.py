@@ -18,7 +18,7 @@ from attention_research.analysis.position_probe import measure_probe
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PERPLEXITY, Column, fixed
 from attention_research.studies.competence import Competence
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import COLOURS, Figure, canvas, caption, legend, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Case, Verdict, decide
 
@@ -63,24 +63,24 @@ def draw(results: Results, folder: Path) -> Figure | None:
     with open(results.study.file("figure2.csv"), encoding="utf-8", newline="") as file:
         printed = list(csv.DictReader(file))
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, 2, figsize=(12, 4.2), sharey=True)
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.6), sharey=True)
     for (row, (name, _)), colour in zip(SCHEMES.items(), COLOURS, strict=False):
         theirs = [float(line[row]) / PRINTED_POSITIONS for line in printed]
-        axes[1].plot(range(len(theirs)), theirs, color=colour, linewidth=1.6, label=name)
+        axes[1].plot(range(len(theirs)), theirs, "o-", color=colour, linewidth=1.6, markevery=4, label=name)
         if row in curves:
             length = 4 * results.values(row, "measure.middle")[0]
             axes[0].plot([x / length for x in curves[row]], "o-", color=colour, linewidth=1.6, label=name)
             before = results.mean_list(row, "measure.errors_untrained")
-            axes[0].plot([x / length for x in before], ":", color=colour, linewidth=1.2)
-    for axis, title in zip(axes, (f"{results.scale}, dotted: untrained", "published (Figure 2)"), strict=True):
-        axis.axhline(0.25, color="#888888", linewidth=0.8)
+            axes[0].plot([x / length for x in before], ":", color=colour, linewidth=1.4, label=f"{name}, untrained")
+    for axis, title in zip(axes, ("this study", "published (Figure 2)"), strict=True):
+        axis.axhline(0.25, color="#888888", linewidth=1.2, label="always the middle position")
         axis.set_title(title, loc="left", fontsize=11)
         axis.set_xlabel("layer (0: embeddings)")
         axis.xaxis.get_major_locator().set_params(integer=True)
-    axes[0].set_ylabel("mean distance / positions")
-    axes[0].legend(fontsize=9)
+    axes[0].set_ylabel("mean distance from the true position\n/ number of positions")
+    legend(figure, columns=3)
     where = folder / "probe.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds", rows=list(curves)))
     said = "; ".join(f"{SCHEMES[row][0]}: {_numbers(curve)}" for row, curve in curves.items())
     return Figure(where, "Position probe by layer", f"Mean distance in tokens, from the embeddings on. {said}.")
 

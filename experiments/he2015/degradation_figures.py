@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import COLOURS, Figure, canvas, caption, legend, save
 from attention_research.studies.results import Results
 
 KINDS = ("plain", "residual")
@@ -24,7 +24,7 @@ def draw_depths(results: Results, folder: Path) -> Figure | None:
     if not any(_depths(results, kind) for kind in KINDS):
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, 2, figsize=(8.4, 3.8), sharey=True)
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 4.2), sharey=True)
     said = []
     for axis, (key, name) in zip(axes, (("train_error", "training"), ("test_error", "test")), strict=True):
         for kind, marker, colour in zip(KINDS, "so", (COLOURS[2], COLOURS[1]), strict=True):
@@ -41,9 +41,9 @@ def draw_depths(results: Results, folder: Path) -> Figure | None:
         axis.set_xlabel("layers")
         axis.set_xticks(sorted({depth for kind in KINDS for depth in _depths(results, kind)}))
     axes[0].set_ylabel("error, %")
-    axes[0].legend()
+    legend(figure)
     where = folder / "error_by_depth.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds, small marks: seeds"))
     return Figure(where, "Error by depth", f"{'; '.join(said)}.")
 
 
@@ -55,7 +55,7 @@ def draw_curves(results: Results, folder: Path) -> Figure | None:
     if not any(_depths(results, kind) for kind in KINDS):
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, 2, figsize=(8.4, 3.8), sharey=True)
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 4.2), sharey=True)
     said = []
     for axis, kind in zip(axes, KINDS, strict=True):
         depths = _depths(results, kind)
@@ -67,14 +67,16 @@ def draw_curves(results: Results, folder: Path) -> Figure | None:
             smooth = np.convolve(errors, np.ones(WINDOW) / WINDOW, "valid") if len(errors) > WINDOW else errors
             axis.plot(steps[-len(smooth) :], 100 * smooth, line, color=colour, label=f"{depth} layers, training")
             steps, errors = _mean_curve(results.values(row, "measure.validation_curve"))
-            axis.plot(steps, 100 * errors, "o", color=colour, markersize=5, label=f"{depth} layers, validation")
+            axis.plot(
+                steps, 100 * errors, "os"[line == "--"], color=colour, markersize=5, label=f"{depth} layers, validation"
+            )
             said.append(f"{kind}, {depth} layers: final error of training batches {100 * smooth[-1]:.1f} %")
         axis.set_title(kind, loc="left", fontsize=11)
         axis.set_xlabel("updates")
-        axis.legend(fontsize=8)
+    legend(figure)
     axes[0].set_ylabel("error, %")
     where = folder / "error_curves.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines and points: mean over seeds"))
     return Figure(where, "Error during training, mean over seeds", f"{'; '.join(said)}.")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, significant
-from attention_research.studies.figures import Figure, canvas, save
+from attention_research.studies.figures import Figure, canvas, caption, save
 from attention_research.studies.results import Results
 
 from .laws import exact
@@ -30,13 +30,13 @@ def draw_heads(results: Results, folder: Path) -> Figure | None:
         return None
     drawn = result["stages"]["measure"]
     pyplot = canvas()
-    figure = pyplot.figure(figsize=(10.5, 3.6))
+    figure = pyplot.figure(figsize=(10.5, 3.7))
     grid = figure.add_gridspec(3, 9)
     image = figure.add_subplot(grid[:, :3])
     image.imshow(drawn["image"], cmap="gray")
     row, column = drawn["query"]
     image.plot(column, row, "s", markersize=11, markerfacecolor="none", markeredgecolor="#D55E00", markeredgewidth=2)
-    image.set_title("image and query", fontsize=11)
+    image.set_title("image and query (square)", fontsize=11)
     taps = np.ravel(drawn["filter"])
     for number, (one, tap) in enumerate(zip(drawn["maps"], taps, strict=True)):
         axis = figure.add_subplot(grid[number // 3, 3 + number % 3])
@@ -51,7 +51,7 @@ def draw_heads(results: Results, folder: Path) -> Figure | None:
         axis.set_yticks([])
         axis.grid(False)
     where = folder / "heads.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "small panels: attention weight of each head, white is 1", seeds="1 image"))
     alt = (
         f"A digit, the nine attention maps of a 3 x 3 filter at pixel ({row}, {column}), each white at one pixel, and "
         f"the filtered digit. The largest difference from a convolution is {drawn['difference']:.1g}."

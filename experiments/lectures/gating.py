@@ -15,7 +15,7 @@ from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed, significant
 from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.competence import Competence
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import Figure, canvas, caption, rows_as_points, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Case, Verdict, compare, decide
 
@@ -43,17 +43,17 @@ def draw(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(6.4, 1 + 0.5 * len(rows)))
-    for place, row in enumerate(rows):
-        values = results.values(row.id, ERROR)
-        axis.plot(values, [place] * len(values), "o", color=COLOURS[1], alpha=0.7)
+    figure, axis = pyplot.subplots(figsize=(7.4, 1.1 + 0.5 * len(rows)))
+    rows_as_points(axis, {row.name: results.values(row.id, ERROR) for row in rows})
     axis.axvline(1.0, color="grey", linewidth=1)
-    axis.set_yticks(range(len(rows)), [row.name for row in rows])
-    axis.invert_yaxis()
     axis.set_xscale("log")
-    axis.set_xlabel("error / variance of the product (grey: nothing learned)")
+    axis.set_xlabel("mean squared error / variance of the product")
     where = folder / "product.png"
-    save(pyplot, figure, where)
+    save(
+        figure,
+        where,
+        caption(results, "points: seeds, bars: mean, grey line: a constant prediction", rows=[row.id for row in rows]),
+    )
     said = "; ".join(f"{row.name} {results.mean(row.id, ERROR):.2g}" for row in rows)
     return Figure(where, "Products of two tokens", f"Error: {said}.")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.competence import Competence
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     UNTESTED,
@@ -64,17 +64,17 @@ def draw(results: Results, folder: Path) -> Figure | None:
         return None
     pairs = results.study.scale(results.scale).settings.get("pairs", ())
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(6.4, 4))
-    for (name, curve), style in zip(curves.items(), styles(), strict=False):
+    figure, axis = pyplot.subplots(figsize=(7.4, 4.2))
+    for (name, curve), style in zip(curves.items(), styles_of(MEMORIES.values()).values(), strict=False):
         axis.plot(pairs, [100 * value for value in curve], label=name, **style)
     axis.set_xscale("log", base=2)
     axis.set_xticks(pairs, [str(count) for count in pairs])
     axis.set_ylim(0, 103)
-    axis.set_xlabel("pairs in memory")
+    axis.set_xlabel("key-value pairs in memory")
     axis.set_ylabel("accuracy, %")
-    axis.legend(frameon=False)
+    legend(figure)
     where = folder / "pairs.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds", rows=list(MEMORIES)))
     said = "; ".join(f"{name} {', '.join(f'{100 * value:.0f}' for value in curve)} %" for name, curve in curves.items())
     return Figure(where, "Looking up the value of a key", f"Accuracy by pairs ({', '.join(map(str, pairs))}): {said}.")
 

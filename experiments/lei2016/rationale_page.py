@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
-
-from attention_research.analysis import picture_file
 
 _COLUMNS, _FONT = 96, 9.0
 #: In inches: the width of a letter of DejaVu Sans Mono at this font size, and the height of a line.
@@ -59,11 +56,6 @@ def places(words: Sequence[str], columns: int = _COLUMNS) -> list[tuple[int, int
     return found
 
 
-def draw(reviews: Sequence[Marked], path: Path) -> None:
-    """Draws the reviews and writes the PNG."""
-    picture_file.save(figure_of(reviews), path)
-
-
 def figure_of(reviews: Sequence[Marked]) -> Any:
     """Returns the matplotlib figure with one review below the other."""
     import matplotlib
@@ -74,7 +66,7 @@ def figure_of(reviews: Sequence[Marked]) -> Any:
     lines = sum(2 + place[-1][0] + 1.5 for place in laid)
     width, height = 2 * _MARGIN + (_COLUMNS + 2 * _INDENT) * _LETTER, 2 * _MARGIN + lines * _LINE
     with matplotlib.rc_context({"font.family": "monospace", "text.parse_math": False}):
-        figure = Figure(figsize=(width, height), facecolor="white")
+        figure = Figure(figsize=(width, height), facecolor="white", layout="none")
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_axis_off()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
 
 #: The rows whose marks are drawn together -> their aspects.
@@ -48,7 +48,9 @@ def draw_reviews(results: Results, folder: Path) -> Figure | None:
         ("generated review", [(ASPECTS[row], reviews[number]) for row, reviews in by_row.items()])
         for number in range(len(by_row["independent"]))
     ]
-    return _drawn(panels, folder / "reviews.png", "Held-out reviews: selected words (framed), gold words (underlined)")
+    return _drawn(
+        results, panels, folder / "reviews.png", "Held-out reviews: selected words (framed), gold words (underlined)"
+    )
 
 
 def draw_real(results: Results, folder: Path) -> Figure | None:
@@ -61,11 +63,13 @@ def draw_real(results: Results, folder: Path) -> Figure | None:
         ("Rotten Tomatoes", [(name, reviews[number]) for name, reviews in by_name.items()])
         for number in range(len(by_name["rationale"]))
     ]
-    return _drawn(panels, folder / "real_reviews.png", "Held-out sentences: selected words (framed)")
+    return _drawn(results, panels, folder / "real_reviews.png", "Held-out sentences: selected words (framed)")
 
 
-def _drawn(panels: list[tuple[str, list[tuple[str, dict[str, Any]]]]], path: Path, title: str) -> Figure:
-    from .rationale_page import Marked, Marks, draw
+def _drawn(
+    results: Results, panels: list[tuple[str, list[tuple[str, dict[str, Any]]]]], path: Path, title: str
+) -> Figure:
+    from .rationale_page import Marked, Marks, figure_of
 
     drawn, said = [], []
     for what, raters in panels:
@@ -75,8 +79,13 @@ def _drawn(panels: list[tuple[str, list[tuple[str, dict[str, Any]]]]], path: Pat
         for one in marks:
             words = [word for word, taken in zip(first["words"], one.selected, strict=True) if taken]
             said.append(f"{first['id']}, {one.said()}: {' '.join(words) or 'nothing'}")
-    draw(drawn, path)
+    gold = ", underlined: gold words" if "underlined" in title else ""
+    save(figure_of(drawn), path, caption(results, f"framed: selected words{gold}", seeds="1 seed"))
     return Figure(path, title, f"{title}. {'; '.join(said)}.")
+
+
+def _name(row: Row) -> str:
+    return row.name.removeprefix("real sentences: ").removeprefix("generator, ")
 
 
 def draw_curves(results: Results, folder: Path) -> Figure | None:
@@ -87,15 +96,17 @@ def draw_curves(results: Results, folder: Path) -> Figure | None:
     generated = [row for row in results.rows if row.id not in ("svm", "correlated") and not row.id.startswith("real")]
     real = [row for row in results.rows if row.id.startswith("real")]
     panels = (
-        ("precision", "precision %", generated, ("independent", "random_precision")),
-        ("mean_squared_error", "squared error", generated, ("independent", "constant_error")),
-        ("accuracy", "real sentences: accuracy %", real, ("real", "majority_accuracy")),
+        ("precision", "generated reviews: precision, %", generated, ("independent", "random_precision")),
+        ("mean_squared_error", "generated reviews: squared error", generated, ("independent", "constant_error")),
+        ("accuracy", "real sentences: accuracy, %", real, ("real", "majority_accuracy")),
     )
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(17, 4.6))
-    said = []
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(10.5, 5.4))
+    said, looks = [], styles_of(_name(row) for row in (*generated, *real))
     for axis, (key, title, rows, floor) in zip(axes, panels, strict=True):
-        for row, style in zip(rows, styles(), strict=False):
+        for row in rows:
+            name = _name(row)
+            style = looks[name]
             shares, values = (results.values(row.id, f"evaluate.{name}") for name in ("selected_share", key))
             if "soft" in row.id and key != "precision":  # it rates the whole text
                 shares = (100.0,) * len(shares)
@@ -104,22 +115,24 @@ def draw_curves(results: Results, folder: Path) -> Figure | None:
             line = curve(results, row.id) if row.id == "soft_attention" and key == "precision" else []
             if line:
                 means = [[statistics.fmean(x) for x in zip(*at, strict=True)] for at in zip(*line, strict=True)]
-                axis.plot(*zip(*means, strict=True), color=style["color"], linewidth=1.2)
-            name = row.name.removeprefix("real sentences: ")
+                axis.plot(
+                    *zip(*means, strict=True),
+                    color=style["color"],
+                    linewidth=1.2,
+                    label="soft attention, more or fewer words",
+                )
             axis.plot(shares, values, label=name, **{**style, "linestyle": "none"}, markersize=6)
             said.append(f"{row.name}: {title} {statistics.fmean(values):.3g} at {statistics.fmean(shares):.1f} %")
         axis.set(xlabel="selected words, %", ylabel=title)
         if level := results.values(floor[0], f"evaluate.{floor[1]}"):
-            axis.axhline(statistics.fmean(level), color="#888888", linestyle="--", linewidth=1)
+            axis.axhline(statistics.fmean(level), color="#888888", linestyle="--", linewidth=1,
+                         label="random words, mean rating or majority class")  # fmt: skip
     if not said:
         pyplot.close(figure)
         return None
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13), "fontsize": 8}
-    for axes_, panel in ((axes[0], axes[:2]), (axes[2], axes[2:])):
-        named = {label: line for one in panel for line, label in zip(*one.get_legend_handles_labels(), strict=True)}
-        axes_.legend(named.values(), named.keys(), ncol=2, **below)
+    legend(figure, columns=3)
     path = folder / "selection.png"
-    save(pyplot, figure, path)
+    save(figure, path, caption(results, "one mark per seed"))
     title = "Precision, error and accuracy by share of selected words; one mark per seed; dashed: random words, mean "
     title += "rating, majority class"
     return Figure(path, title, f"{title}. {'; '.join(said)}.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attention_research.studies.figures import Figure, canvas, save
+from attention_research.studies.figures import Figure, canvas, caption, save
 from attention_research.studies.results import Results
 
 DEPTHS = (20, 56)
@@ -46,9 +46,13 @@ def draw_contours(results: Results, folder: Path) -> Figure | None:
             axis.clabel(lines, lines.levels[::3], fmt=lambda level: f"{10**level:.2g}", fontsize=7)
             axis.plot(0, 0, "k+", markersize=8)
             axis.set_aspect("equal")
-            axis.set_title(f"{kind}, {depth} layers", loc="left", fontsize=11)
+            axis.set_xticks([-1, -0.5, 0, 0.5, 1])
+            axis.set_yticks([-1, -0.5, 0, 0.5, 1])
+            axis.set_title(f"{kind}, {depth} layers")
+    figure.supxlabel("first random direction", fontsize=10)
+    figure.supylabel("second random direction", fontsize=10)
     where = folder / "loss_contours.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines of equal training loss, +: the trained parameters", seeds="1 seed"))
     return Figure(where, "Lines of equal training loss around the trained parameters (+)", _said(there))
 
 
@@ -67,9 +71,15 @@ def draw_surfaces(results: Results, folder: Path) -> Figure | None:
             axis.plot_surface(*grid, values, cmap="viridis", vmin=low, vmax=high, linewidth=0.2, edgecolor="#00000040")
             axis.set_zlim(low, high)
             axis.set_title(f"{kind}, {depth} layers", fontsize=11)
-            axis.set_zlabel("log10 loss")
+            axis.set_zlabel("log10 loss", fontsize=8)
+            axis.set_xlabel("first direction", fontsize=8)
+            axis.set_ylabel("second direction", fontsize=8)
+            axis.set_xticks([-1, 0, 1])
+            axis.set_yticks([-1, 0, 1])
+            axis.tick_params(labelsize=8)
+            axis.set_box_aspect(None, zoom=0.88)
     where = folder / "loss_surfaces.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "height: logarithm of the training loss", seeds="1 seed"))
     return Figure(where, "Training loss over two filter-normalized directions", _said(there))
 
 

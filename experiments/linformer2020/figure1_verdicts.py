@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict
 
@@ -43,20 +43,22 @@ def draw(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot, said = canvas(), []
-    figure, axes = pyplot.subplots(1, len(rows), figsize=(5.4 * len(rows), 4.2), sharey=True, squeeze=False)
+    figure, axes = pyplot.subplots(1, len(rows), figsize=(5 * len(rows), 4.6), sharey=True, squeeze=False)
     for axis, row in zip(axes[0], rows, strict=True):
         curves, initial = (np.mean(results.values(row.id, f"measure.{name}"), axis=0)
                            for name in ("curves", "initial_curves"))  # fmt: skip
         places = np.linspace(0, 1, curves.shape[1])
-        for layer, (curve, look) in enumerate(zip(curves, styles(), strict=False), 1):
-            axis.plot(places, curve, label=f"layer {layer}", **{**look, "marker": None, "linestyle": "-"})
-        axis.plot(places, initial.mean(axis=0), "--", color="black", label="before training, all layers")
-        axis.axhline(0.9, color="grey", linewidth=1)
+        looks = styles_of(["before", *(f"layer {layer}" for layer in range(1, 1 + len(curves)))])
+        for layer, curve in enumerate(curves, 1):
+            name = f"layer {layer}"
+            axis.plot(places, curve, label=name, **{**looks[name], "marker": None, "linestyle": "-"})
+        axis.plot(places, initial.mean(axis=0), "--", color="black", linewidth=1.6, label="before training, all layers")
+        axis.axhline(0.9, color="grey", linewidth=1, label="90 % of the sum")
         axis.set_title(row.name, loc="left", fontsize=11)
         axis.set_xlabel("share of singular values, from the largest")
-        axis.legend(frameon=False, fontsize=8)
         said.append(f"{row.name} {results.mean(row.id, RANK):.2f}")
     axes[0, 0].set_ylabel("share of the sum of singular values")
+    legend(figure)
     where = folder / "spectrum.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over heads, texts and seeds", rows=[row.id for row in rows]))
     return Figure(where, "Spectra of attention maps", f"Share of values for 90 % of the sum: {'; '.join(said)}.")

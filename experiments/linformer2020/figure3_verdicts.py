@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attention_research.studies.comparisons import Margin
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import Figure, canvas, caption, rows_as_points, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Verdict, conclude, no_worse
 
@@ -32,15 +32,15 @@ def draw(results: Results, folder: Path) -> Figure | None:
         return None
     pyplot, said = canvas(), []
     figure, axis = pyplot.subplots(figsize=(7, 1 + 0.4 * len(rows)))
-    for place, row in enumerate(rows):
-        values = results.values(row.id, KEY)
-        axis.plot(values, [place] * len(values), "o", color=COLOURS[1], alpha=0.7)
-        said.append(f"{row.name} {results.mean(row.id, KEY):.2f}")
+    rows_as_points(axis, {row.name: results.values(row.id, KEY) for row in rows})
+    said += [f"{row.name} {results.mean(row.id, KEY):.2f}" for row in rows]
     if (full := results.mean("full", KEY)) is not None:
         axis.axvline(full, color="grey", linewidth=1)
-    axis.set_yticks(range(len(rows)), [row.name for row in rows])
-    axis.invert_yaxis()
-    axis.set_xlabel("perplexity of masked tokens (grey: full attention)")
+    axis.set_xlabel("perplexity of masked tokens")
     where = folder / "perplexity.png"
-    save(pyplot, figure, where)
+    save(
+        figure,
+        where,
+        caption(results, "points: seeds, bars: mean, grey line: mean of full attention", rows=[row.id for row in rows]),
+    )
     return Figure(where, "Perplexity by projected length", f"{'; '.join(said)}.")

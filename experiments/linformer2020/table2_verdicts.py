@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 
 from attention_research.studies.comparisons import Margin, within
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import Figure, canvas, caption, rows_as_points, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Verdict, compare, conclude
 
@@ -63,18 +63,14 @@ def draw(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot, said = canvas(), []
-    figure, axes = pyplot.subplots(1, len(TASKS), figsize=(12.5, 1.2 + 0.42 * len(rows)), sharey=True)
+    figure, axes = pyplot.subplots(1, len(TASKS), figsize=(10.5, 1.2 + 0.4 * len(rows)), sharey=True)
     for axis, (task, name) in zip(axes, TASKS.items(), strict=True):
-        for place, row in enumerate(rows):
-            values = results.values(row, f"{task}.accuracy")
-            axis.plot(values, [place] * len(values), "o", color=COLOURS[1 if row in LINFORMERS else 0], alpha=0.7)
+        rows_as_points(axis, {ROWS[row][0]: results.values(row, f"{task}.accuracy") for row in rows})
         if (full := results.mean("full", f"{task}.accuracy")) is not None:
             axis.axvline(full, color="grey", linewidth=1)
         axis.set_title(name, loc="left", fontsize=11)
-        axis.set_xlabel("accuracy, % (grey: full attention)")
-    axes[0].set_yticks(range(len(rows)), [ROWS[row][0] for row in rows])
-    axes[0].invert_yaxis()
+        axis.set_xlabel("accuracy, %")
     where = folder / "accuracy.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "points: seeds, bars: mean, grey line: mean of full attention", rows=rows))
     said = [f"{ROWS[row][0]} {statistics.fmean(average(results, row)):.1f}" for row in rows]
     return Figure(where, "Accuracy after fine-tuning", f"Means over the tasks: {'; '.join(said)} %.")

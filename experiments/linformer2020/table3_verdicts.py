@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attention_research.studies.columns import exponent
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, mark_plainly, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Case, Verdict, decide
 
@@ -51,10 +51,10 @@ def draw(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot, said = canvas(), []
-    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.2))
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.8))
     for axis, kind, unit, scale in zip(axes, ("milliseconds", "bytes"), ("milliseconds", "megabytes"), (1.0, 1e6),
                                        strict=True):  # fmt: skip
-        looks = styles()
+        looks = iter(styles_of(["materialised", "fused", *(row.id for row in rows)]).values())
         for name in ("materialised", "fused"):
             lengths, by_name = costs(results, rows[0].id, kind)
             axis.plot(lengths, [value / scale for value in by_name[name]], label=f"{name} attention", **next(looks))
@@ -66,9 +66,12 @@ def draw(results: Results, folder: Path) -> Figure | None:
             said.append(f"{row.name}, {unit} at {lengths[-1]}: {by_name['linformer'][-1] / scale:.3g}")
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
-        axis.set_xlabel("n, tokens")
+        every = costs(results, rows[0].id, kind)[0]
+        axis.set_xticks(every, [f"{length:,}" for length in every])
+        mark_plainly(axis.yaxis, (1,))
+        axis.set_xlabel("sequence length, tokens")
         axis.set_ylabel(unit)
-    axes[1].legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
+    legend(figure)
     where = folder / "cost.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds", rows=[row.id for row in rows]))
     return Figure(where, "Cost of a block by length", f"{'; '.join(said)}.")

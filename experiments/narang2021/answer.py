@@ -7,12 +7,11 @@ import statistics
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attention_research.studies.figures import Figure, canvas, save
+from attention_research.studies.figures import Figure, canvas, caption, save
+from attention_research.studies.point_labels import label_points
 from attention_research.studies.results import Results, published
 from attention_research.studies.significance import Correlation, Difference, holm, paired, rank_correlation
 from attention_research.studies.verdicts import Comparison, compare
-
-from .labels import placed
 
 BASELINE, FINAL, SPEED = "vanilla_transformer", "measure.final_loss", "train.steps_per_second"
 #: The columns that both tables have: our key, and the column of the paper.
@@ -22,8 +21,6 @@ COMPARED = {
     "final loss": (FINAL, "final loss"),
 }
 LEVEL = 0.05
-#: The width and height, in inches, of the area of a panel's points.
-PANEL = (9.6, 6.4)
 
 
 class Point(NamedTuple):
@@ -109,11 +106,10 @@ def scatter(what: str, results: Results, folder: Path) -> Figure | None:
     if len(some) < 4:
         return None
     pyplot, path = canvas(), folder / f"{what.replace(' ', '_')}_order.png"
-    figure, axis = pyplot.subplots(figsize=(11, 7.5))
+    figure, axis = pyplot.subplots(figsize=(10.5, 8))
     found = correlations(results)[what]
     _panel(axis, what, some, found)
-    axis.set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
-    save(pyplot, figure, path)
+    save(figure, path, caption(results, "one point per row; grey line: equal ranks, square: the baseline"))
     said = f"Spearman's rank correlation of {len(some)} rows with the paper: {what} {found}."
     return Figure(path, f"Our rows against the paper's by {what}", said)
 
@@ -125,13 +121,11 @@ def _panel(axis: Any, what: str, some: list[Point], found: Correlation) -> None:
     ours, theirs = (rankdata([getattr(point, side) for point in some]) for side in ("ours", "theirs"))
     last = len(some)
     axis.plot([1, last], [1, last], color="#999999", linewidth=1, zorder=1)
-    wide, high = (72 * inches / (last + 2) for inches in PANEL)  # the size of one rank in points
-    names = [point.name.replace("$", "") for point in some]
-    at = [(x * wide, y * high) for x, y in zip(theirs, ours, strict=True)]
-    for point, x, y, place in zip(some, theirs, ours, placed(names, at, width=(last + 6) * wide), strict=True):
+    for point, x, y in zip(some, theirs, ours, strict=True):
         base = point.name == "Vanilla Transformer"
         axis.plot(x, y, "s" if base else "o", color="#D55E00" if base else "#0072B2", markersize=6, zorder=3)
-        axis.annotate(point.name, (x, y), xytext=place[:2], textcoords="offset points", fontsize=7, ha=place[2])
     axis.set_xlabel(f"the paper's rank by {what}, 1 the lowest")
     axis.set_ylabel("our rank")
-    axis.set_title(f"{what}: Spearman's correlation {found}", loc="left", fontsize=11)
+    axis.margins(0.06)
+    axis.set_title(f"{what}: Spearman's correlation {found}")
+    label_points(axis, [point.name for point in some], list(zip(theirs, ours, strict=True)), size=7.5)

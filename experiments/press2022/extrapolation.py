@@ -15,7 +15,7 @@ from pathlib import Path
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PERPLEXITY, Column, significant
 from attention_research.studies.competence import Competence
-from attention_research.studies.figures import Figure, canvas, mark_plainly, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, mark_plainly, row_styles, save
 from attention_research.studies.results import Results
 
 from ..haviv2022.schemes import CONFIG, NONE, SCHEMES
@@ -41,9 +41,10 @@ def draw(results: Results, folder: Path) -> Figure | None:
         return None
     settings, pyplot = results.study.scale(results.scale).settings, canvas()
     factors = settings["factors"]
-    figure, axes = pyplot.subplots(1, 2, figsize=(13, 4.4))
-    for row, style in zip(rows, styles(), strict=False):
-        style = {**style, "linewidth": 1.5, "markersize": 5}
+    figure, axes = pyplot.subplots(1, 2, figsize=(10.5, 4.8))
+    looks = row_styles(results)
+    for row in rows:
+        style = {**looks[row.id], "linewidth": 1.5, "markersize": 5}
         means = [statistics.fmean(results.values(row.id, f"measure.perplexity_{factor}")) for factor in factors]
         places = [statistics.fmean(at) for at in zip(*results.values(row.id, "measure.by_place"), strict=True)]
         axes[0].plot(factors, means, label=row.name, **style)
@@ -53,12 +54,14 @@ def draw(results: Results, folder: Path) -> Figure | None:
     axes[0].set_yscale("log")
     mark_plainly(axes[0].yaxis)
     axes[0].set_ylabel("perplexity per word piece")
-    axes[1].set_ylabel("loss, nats")
-    axes[0].legend(fontsize=9)
-    for axis, label in zip(axes, ("row length / training length", "position in the longest rows"), strict=True):
+    axes[1].set_ylabel("loss, nats per word piece")
+    legend(figure, columns=6)
+    for axis, label in zip(
+        axes, ("length of the text / training length", "position in the longest texts / training length"), strict=True
+    ):
         axis.set_xlabel(label)
     where = folder / "extrapolation.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds", rows=[row.id for row in rows]))
     said = "; ".join(
         f"{row.name} {statistics.fmean(results.values(row.id, f'measure.ratio_{max(factors)}')):.2f}" for row in rows
     )

@@ -21,7 +21,7 @@ from attention_research.studies import Budget, Row, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.comparisons import Margin
 from attention_research.studies.competence import Competence
-from attention_research.studies.figures import Figure, canvas, heat_maps, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, heat_maps, legend, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     UNTESTED,
@@ -172,7 +172,7 @@ def samples(results: Results, folder: Path) -> Figure | None:
 
 
 def lags(results: Results, folder: Path) -> Figure | None:
-    """Draws the error rate against the average lag, one point per seed."""
+    """Draws the error rate against the average lag, one panel per task, one point per seed."""
     drawn = {
         one.name: list(zip(found, results.values(one.id, "evaluate.error_rate"), strict=False))
         for one in ROWS
@@ -181,15 +181,22 @@ def lags(results: Results, folder: Path) -> Figure | None:
     if not drawn:
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(9, 5))
-    for (name, points), style in zip(drawn.items(), styles(), strict=False):
-        axis.plot(*zip(*points, strict=True), label=name, **{**style, "linestyle": ""})
-    axis.set_xlabel("average lag, source tokens")
-    axis.set_ylabel("error rate, %")
-    axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-    axis.set_title(f"{results.study.name} · {results.scale} · error rate against delay", loc="left", fontsize=11)
-    folder.mkdir(parents=True, exist_ok=True)
-    save(pyplot, figure, folder / "lag.png")
+    tasks = list(dict.fromkeys(name.partition(": ")[0] for name in drawn))
+    looks = styles_of(name for name, *_ in ALIGNMENTS.values())
+    figure, axes = pyplot.subplots(-(-len(tasks) // 2), 2, figsize=(9, 1 + 1.6 * len(tasks)), squeeze=False)
+    for axis, task in zip(axes.flat, tasks, strict=False):
+        for name, points in drawn.items():
+            if name.partition(": ")[0] == task:
+                alignment = name.partition(": ")[2]
+                axis.plot(*zip(*points, strict=True), label=alignment, **{**looks[alignment], "linestyle": ""})
+        axis.set_title(task)
+        axis.set_xlabel("average lag, source tokens")
+        axis.set_ylabel("error rate, %")
+        axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
+    for axis in axes.flat[len(tasks) :]:
+        axis.remove()
+    legend(figure, columns=3)
+    save(figure, folder / "lag.png", caption(results, "one mark per seed"))
     said = "; ".join(f"{name} {points[0][1]:.1f} % at {points[0][0]:.1f}" for name, points in drawn.items())
     return Figure(folder / "lag.png", "Error rate against average lag; one point per seed", f"First seeds: {said}.")
 

@@ -6,12 +6,13 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import COLOURS, PUBLISHED, Figure, canvas, caption, legend, rows_as_points, save
 from attention_research.studies.results import Results, published
 
 from .verdicts import BLEU, DISTANCES, PERPLEXITY, PRINTED
 
 PANELS = ((PERPLEXITY, "perplexity per word piece"), (BLEU, "BLEU"))
+THEIRS = "published BLEU,\nWMT 2014 English to German"
 
 
 def _printed(results: Results, row: str) -> list[float]:
@@ -25,21 +26,15 @@ def draw_rows(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, 3, figsize=(13, 1.2 + 0.5 * len(rows)), sharey=True)
+    figure, axes = pyplot.subplots(1, 3, figsize=(10, 1.6 + 0.42 * len(rows)), sharey=True)
     for axis, (key, title) in zip(axes, PANELS, strict=False):
-        for place, row in enumerate(rows):
-            values = results.values(row.id, key)
-            axis.plot(values, [place] * len(values), "o", color=COLOURS[1], alpha=0.7, markersize=6)
-            if values:
-                axis.vlines(statistics.fmean(values), place - 0.3, place + 0.3, color=COLOURS[0])
-        axis.set_title(f"{title}, {results.scale}", loc="left", fontsize=11)
+        rows_as_points(axis, {row.name: results.values(row.id, key) for row in rows})
+        axis.set_xlabel(title)
     for place, row in enumerate(rows):
-        axes[2].plot(_printed(results, row.id), [place] * len(_printed(results, row.id)), "D", color=COLOURS[2])
-    axes[2].set_title("BLEU En-De, published", loc="left", fontsize=11)
-    axes[0].set_yticks(range(len(rows)), [row.name for row in rows])
-    axes[0].set_ylim(len(rows) - 0.5, -0.5)
+        axes[2].plot(_printed(results, row.id), [place] * len(_printed(results, row.id)), "D", color=PUBLISHED)
+    axes[2].set_xlabel(THEIRS)
     where = folder / "rows.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "points: seeds, bars: mean", rows=[row.id for row in rows]))
     said = "; ".join(f"{row.name} {statistics.fmean(results.values(row.id, PERPLEXITY)):.1f}" for row in rows)
     return Figure(where, "Perplexity and BLEU by row, and the published BLEU", f"Perplexity: {said}.")
 
@@ -50,20 +45,32 @@ def draw_clipping(results: Results, folder: Path) -> Figure | None:
     if not there:
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, 3, figsize=(13, 3.6))
+    figure, axes = pyplot.subplots(1, 3, figsize=(10, 4))
     for axis, (key, title) in zip(axes, PANELS, strict=False):
         found = {k: values for k in there if (values := results.values(f"k_{k}", key))}
         for k, values in found.items():
-            axis.plot([DISTANCES.index(k)] * len(values), values, "o", color=COLOURS[1], alpha=0.7, markersize=6)
-        axis.plot([DISTANCES.index(k) for k in found], list(map(statistics.fmean, found.values())), color=COLOURS[0])
-        axis.set_title(f"{title}, {results.scale}", loc="left", fontsize=11)
+            axis.plot(
+                [DISTANCES.index(k)] * len(values),
+                values,
+                "o",
+                color=COLOURS[1],
+                alpha=0.7,
+                markersize=6,
+                label="seeds",
+            )
+        axis.plot([DISTANCES.index(k) for k in found], list(map(statistics.fmean, found.values())), color=COLOURS[0],
+                  label="mean over seeds")  # fmt: skip
+        axis.set_ylabel(title)
     printed = {k: values[0] for k in DISTANCES if (values := _printed(results, f"k_{k}"))}
-    axes[2].plot([DISTANCES.index(k) for k in printed], list(printed.values()), "D-", color=COLOURS[2])
-    axes[2].set_title("BLEU En-De, published", loc="left", fontsize=11)
+    axes[2].plot(
+        [DISTANCES.index(k) for k in printed], list(printed.values()), "D-", color=PUBLISHED, label="published"
+    )
+    axes[2].set_ylabel(THEIRS)
     for axis in axes:
         _distances(axis)
+    legend(figure)
     where = folder / "clipping.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "one published BLEU per distance", rows=[f"k_{k}" for k in there]))
     said = "; ".join(f"k = {k} {statistics.fmean(results.values(f'k_{k}', PERPLEXITY)):.1f}" for k in there)
     return Figure(where, "Perplexity and BLEU by clipping distance", f"Perplexity: {said}.")
 
@@ -71,4 +78,4 @@ def draw_clipping(results: Results, folder: Path) -> Figure | None:
 def _distances(axis: Any) -> None:
     axis.set_xticks(range(len(DISTANCES)), list(map(str, DISTANCES)))
     axis.set_xlim(-0.5, len(DISTANCES) - 0.5)
-    axis.set_xlabel("k")
+    axis.set_xlabel("clipping distance k")

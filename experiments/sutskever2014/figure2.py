@@ -17,7 +17,7 @@ from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, PERPLEXITY, Column, fixed
 from attention_research.studies.competence import Competence
-from attention_research.studies.figures import Figure
+from attention_research.studies.figures import Figure, caption, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Case, Verdict, decide
 
@@ -76,10 +76,10 @@ def planes(results: Results, folder: Path) -> Figure | None:
     found = [numbers for numbers in found if "roles_plane" in numbers]
     if not found:
         return None
-    folder.mkdir(parents=True, exist_ok=True)
     path, numbers = folder / "sentence_vectors.png", found[0]
     titles = {"roles_plane": "who does what to whom", "voices_plane": "one act in three wordings, in both directions"}
-    sentence_vectors.draw([(title, numbers[key]) for key, title in titles.items()], path)
+    figure = sentence_vectors.figure_of([(title, numbers[key]) for key, title in titles.items()])
+    save(figure, path, caption(results, "blue circles and orange triangles: the two actors", seeds="1 seed"))
     grouped = f"silhouette by actor {numbers['actor_silhouette']:.2f}, by verb {numbers['verb_silhouette']:.2f}"
     return Figure(path, "Sentence vectors, first two principal components", f"Scatter of sentences; {grouped}.")
 

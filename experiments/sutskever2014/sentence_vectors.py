@@ -9,16 +9,16 @@ a sentence and the same words in another order, and whether sentences are groupe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from attention_research.analysis import picture_file
 from attention_research.analysis.by_length import sample
 from attention_research.analysis.teacher_forced import untrained
+from attention_research.studies.figures import canvas
+from attention_research.studies.point_labels import label_points
 from attention_research.tokens import EOS
 from attention_research.training.evaluation import Trained
 
@@ -170,34 +170,20 @@ def _plane(texts: Sequence[str], groups: np.ndarray, points: np.ndarray, shares:
     return {**found, "shares": np.round(shares, 4).tolist()}
 
 
-def draw(planes: Sequence[tuple[str, dict[str, Any]]], path: Path) -> None:
-    """Draws a panel for each (title, plane): one point per sentence with its text, groups by marker and colour."""
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context({"font.family": "sans-serif", "text.parse_math": False}):
-        figure = Figure(figsize=(9.5, 4.6 * len(planes)), layout="constrained")
-        FigureCanvasAgg(figure)
-        for axes, (title, plane) in zip(figure.subplots(len(planes), 1, squeeze=False)[:, 0], planes, strict=True):
-            points, groups = np.asarray(plane["points"]), np.asarray(plane["groups"])
-            for group, (marker, colour) in enumerate((("o", "#0072B2"), ("^", "#D55E00"))):
-                inside = points[groups == group]
-                axes.scatter(inside[:, 0], inside[:, 1], marker=marker, color=colour, s=45, zorder=3)
-            middle = points[:, 0].mean()
-            for text, group, point in zip(plane["texts"], groups, points, strict=True):
-                # Texts extend away from the nearer edge, above the points of one group and below those of the other.
-                left = point[0] > middle
-                style = {"ha": "right" if left else "left", "va": "top" if group else "bottom", "fontsize": 8}
-                place = (-5 if left else 5, -4 if group else 4)
-                axes.annotate(
-                    text, point, xytext=place, textcoords="offset points", color=("#0072B2", "#D55E00")[group], **style
-                )
-            axes.margins(0.12, 0.15)
-            axes.set_title(title, loc="left", fontsize=11)
-            names = [f"component {i}: {share:.0%} of the variance" for i, share in enumerate(plane["shares"], 1)]
-            axes.set_xlabel(names[0])
-            axes.set_ylabel(names[1])
-            axes.grid(color="#dddddd", linewidth=0.6)
-            axes.spines[["top", "right"]].set_visible(False)
-        picture_file.save(figure, path)
+def figure_of(planes: Sequence[tuple[str, dict[str, Any]]]) -> Any:
+    """The matplotlib figure, a panel for each (title, plane): one point per sentence with its text, groups by marker
+    and colour."""
+    colours, markers = ("#0072B2", "#D55E00"), "o^"
+    figure, axes = canvas().subplots(len(planes), 1, figsize=(9.5, 4.4 * len(planes)), squeeze=False)
+    for axis, (title, plane) in zip(axes[:, 0], planes, strict=True):
+        points, groups = np.asarray(plane["points"]), np.asarray(plane["groups"])
+        for group, (marker, colour) in enumerate(zip(markers, colours, strict=True)):
+            axis.plot(*points[groups == group].T, marker, color=colour, markersize=6.5, zorder=3)
+        axis.margins(0.15, 0.2)
+        axis.set_title(title)
+        names = [f"component {i}: {share:.0%} of the variance" for i, share in enumerate(plane["shares"], 1)]
+        axis.set(xlabel=names[0], ylabel=names[1])
+    for axis, (_, plane) in zip(axes[:, 0], planes, strict=True):
+        shades = [colours[group] for group in plane["groups"]]
+        label_points(axis, plane["texts"], [tuple(point[:2]) for point in plane["points"]], colours=shades)
+    return figure

@@ -9,14 +9,13 @@ reviews without their labels, and no stories.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from attention_research.studies import Stage, finetune, text_to_text
 from attention_research.studies.columns import Column, fixed
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import Figure, canvas, caption, rows_as_points, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
@@ -82,28 +81,20 @@ def against_scratch(results: Results, scratch: Mapping[str, str]) -> Verdict:
 
 
 def curves(results: Results, folder: Path) -> Figure | None:
-    """Draws accuracy against the number of labels: one panel per task, one line per row, one point per seed."""
+    """Draws the accuracy of each row: one panel per task and number of labels, one point per seed."""
     rows = [row for row in results.rows if results.values(row.id, COLUMNS[-1].key)]
     if not rows:
         return None
     pyplot, path = canvas(), folder / "labels.png"
-    figure, axes = pyplot.subplots(1, len(SETS), figsize=(6.5 * len(SETS), 5), squeeze=False)
-    for axis, task in zip(axes[0], SETS, strict=True):
-        for number, row in enumerate(rows):
-            found = {n: results.values(row.id, f"{name_of(task, n)}.accuracy") for n in LABELS}
-            points = [(n, value) for n, values in found.items() for value in values]
-            means = {n: statistics.fmean(values) for n, values in found.items() if values}
-            colour = COLOURS[number % len(COLOURS)]
-            style = {"color": colour, "linestyle": "--" if "scratch" in row.id else "-"}
-            axis.plot(list(means), list(means.values()), label=row.name, linewidth=1.6, **style)
-            axis.plot(*zip(*points, strict=True), ".", color=colour, markersize=5)
-        axis.set_xscale("log")
-        axis.set_xticks(LABELS, [str(n) for n in LABELS], minor=False)
-        axis.minorticks_off()
-        axis.set_xlabel("labels")
-        axis.set_ylabel("accuracy, %")
-        axis.set_title(f"{task} ({SETS[task][0]})", loc="left")
-    axes[0, 0].legend(fontsize=8)
-    axes[0, -1].set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
-    save(pyplot, figure, path)
-    return Figure(path, "Accuracy by number of labels", "Pre-trained and from scratch (dashed), one point per seed.")
+    figure, axes = pyplot.subplots(
+        len(SETS), len(LABELS), figsize=(10, len(SETS) * (0.9 + 0.26 * len(rows))), squeeze=False, sharey=True
+    )
+    for line, task in zip(axes, SETS, strict=True):
+        for axis, n in zip(line, LABELS, strict=True):
+            key = f"{name_of(task, n)}.accuracy"
+            rows_as_points(axis, {row.name: results.values(row.id, key) for row in rows})
+            axis.set_title(f"{task} ({SETS[task][0]}),\n{n:,} labels", fontsize=9.5)
+    for axis in axes[-1]:
+        axis.set_xlabel("accuracy, %")
+    save(figure, path, caption(results, "points: seeds, bars: mean", rows=[row.id for row in rows]))
+    return Figure(path, "Accuracy by number of labels", "Pre-trained and from scratch, one point per seed.")

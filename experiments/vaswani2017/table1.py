@@ -17,7 +17,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, exponent, fixed, significant
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, mark_plainly, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict
 
@@ -107,22 +107,25 @@ def draw(results: Results, folder: Path) -> Figure | None:
     settings, pyplot = results.study.scale(results.scale).settings, canvas()
     panels = {
         "chains": ("longest chain of dependent products", settings["ways"]),
-        "paths": ("longest path between two positions", settings["ways"]),
-        "times": ("milliseconds, one forward pass", settings["timed"]),
+        "paths": ("longest path between two positions, steps", settings["ways"]),
+        "times": ("milliseconds of a forward pass", settings["timed"]),
     }
     if not _lists(results, "paths"):
         return None
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(13, 4.2))
+    looks = styles_of(row.name for row in results.rows)
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(10.5, 4.8))
     for axis, (name, (title, lengths)) in zip(axes, panels.items(), strict=True):
-        for (row, values), style in zip(_lists(results, name).items(), styles(), strict=False):
+        for (row, values), style in ((one, looks[one[0]]) for one in _lists(results, name).items()):
             axis.plot(lengths, values, label=row, linewidth=1.4, markersize=5, **style)
         axis.set_xscale("log", base=2)
         axis.set_yscale("log", base=10 if name == "times" else 2)
-        axis.set_xlabel("n")
-        axis.set_title(title, loc="left", fontsize=11)
-    axes[-1].legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        axis.set_xticks(lengths, list(map(str, lengths)))
+        mark_plainly(axis.yaxis, (1,))
+        axis.set_xlabel("length n, positions")
+        axis.set_ylabel(title)
+    legend(figure)
     where = folder / "layers.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds"))
     return Figure(where, "Layers by length", f"At n = {_ways(results)}. Longest paths: {_said(results, 'paths')}.")
 
 

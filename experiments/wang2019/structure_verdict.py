@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, row_styles, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
@@ -53,9 +53,11 @@ def draw_distances(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, 2, figsize=(12.5, 4.3), width_ratios=(3, 2))
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.8), width_ratios=(3, 2))
     said = []
-    for place, (row, style) in enumerate(zip(rows, styles(), strict=False)):
+    looks = row_styles(results)
+    for place, row in enumerate(rows):
+        style = looks[row.id]
         by_class = [results.values(row.id, f"measure.from_{first}") for first in FROM]
         found = {at: values for at, values in enumerate(by_class) if values}
         means = list(map(statistics.fmean, found.values()))
@@ -68,11 +70,18 @@ def draw_distances(results: Results, folder: Path) -> Figure | None:
     axes[0].set_xticks(range(len(FROM)), list(classes(FROM).values()))
     axes[0].set_xlabel("words from the subject to its verb")
     axes[0].set_ylabel("accuracy at the verbs")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="center left", bbox_to_anchor=(0.91, 0.5), fontsize=9)
+    legend(figure, columns=3)
     axes[1].set_yticks(range(len(rows)), [""] * len(rows))
     axes[1].set_ylim(len(rows) - 0.5, -0.5)
-    axes[1].set_title("nearest noun has the other number", loc="left", fontsize=11)
-    axes[1].set_xlabel("accuracy")
+    axes[1].set_xlabel("accuracy at verbs whose nearest noun\nhas the other number")
     where = folder / "distances.png"
-    save(pyplot, figure, where)
+    save(
+        figure,
+        where,
+        caption(
+            results,
+            "left: mean over seeds and range of the seeds, right: one mark per seed",
+            rows=[row.id for row in rows],
+        ),
+    )
     return Figure(where, "Agreement by distance", f"From the nearest subjects to the farthest: {'; '.join(said)}.")

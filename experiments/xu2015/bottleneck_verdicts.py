@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, row_styles, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, between, compare, conclude
 
@@ -60,9 +60,9 @@ def by_index(results: Results, row: str) -> tuple[list[float], list[int]]:
 
 def draw_objects(results: Results, folder: Path) -> Figure | None:
     """Draws the share of correctly named objects by their number."""
-    curves = {row.name: by_objects(results, row.id) for row in results.rows if "_long" not in row.id}
+    curves = {row.id: by_objects(results, row.id) for row in results.rows if "_long" not in row.id}
     curves = {name: curve for name, curve in curves.items() if curve}
-    return _lines(curves, folder / "named_by_objects.png", "objects in the image", "correctly named, %",
+    return _lines(results, curves, folder / "named_by_objects.png", "objects in the image", "correctly named, %",
                   "Objects named by their number")  # fmt: skip
 
 
@@ -72,24 +72,34 @@ def draw_index(results: Results, folder: Path) -> Figure | None:
     for row in results.rows:
         curve, index = by_index(results, row.id)
         if curve and "_long" in row.id:
-            curves[row.name] = dict(zip(index, curve, strict=True))
-    return _lines(curves, folder / "words_by_index.png", "up to word", "correct words, %", "Correct words by position")
+            curves[row.id] = dict(zip(index, curve, strict=True))
+    return _lines(
+        results,
+        curves,
+        folder / "words_by_index.png",
+        "position in the description, words",
+        "correct words, %",
+        "Correct words by position",
+    )
 
 
-def _lines(curves: dict[str, dict[int, float]], where: Path, x: str, y: str, title: str) -> Figure | None:
+def _lines(
+    results: Results, curves: dict[str, dict[int, float]], where: Path, x: str, y: str, title: str
+) -> Figure | None:
     if not curves:
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(6.4, 4))
-    for (name, curve), style in zip(curves.items(), styles(), strict=False):
-        axis.plot(list(curve), [100 * share for share in curve.values()], label=name, **style)
+    figure, axis = pyplot.subplots(figsize=(7.4, 4.4))
+    names, looks = {row.id: row.name for row in results.rows}, row_styles(results)
+    for row, curve in curves.items():
+        axis.plot(list(curve), [100 * share for share in curve.values()], label=names[row], **looks[row])
     axis.set_xlabel(x)
     axis.set_ylabel(y)
     axis.set_ylim(0, 103)
-    axis.legend()
-    save(pyplot, figure, where)
-    said = "; ".join(f"{name} {', '.join(f'{n}: {100 * s:.0f} %' for n, s in curve.items())}"
-                     for name, curve in curves.items())  # fmt: skip
+    legend(figure)
+    save(figure, where, caption(results, "lines: mean over seeds", rows=list(curves)))
+    said = "; ".join(f"{names[row]} {', '.join(f'{n}: {100 * s:.0f} %' for n, s in curve.items())}"
+                     for row, curve in curves.items())  # fmt: skip
     return Figure(where, title, f"{said}.")
 
 

@@ -8,7 +8,7 @@ from textwrap import wrap
 import numpy as np
 
 from attention_research.analysis.picture_strip import lit
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import Figure, canvas, caption, groups_as_points, legend, save, styles_of
 from attention_research.studies.results import Results
 
 from .figures_verdicts import ROWS
@@ -28,7 +28,7 @@ def draw_strips(results: Results, folder: Path) -> Figure | None:
         return None
     pyplot = canvas()
     columns = 1 + max(len(strip["words"]) for _, strip in there)
-    size = (1.15 * columns, 1.7 * len(there))
+    size = (1.08 * columns, 1.42 * len(there))
     figure, axes = pyplot.subplots(len(there), columns, figsize=size, squeeze=False)
     for axis in axes.ravel():
         axis.axis("off")
@@ -42,7 +42,7 @@ def draw_strips(results: Results, folder: Path) -> Figure | None:
             axis.set_title(word, fontsize=8)
         said.append(f"{name}: {' '.join(strip['words'])}")
     where = folder / "strips.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "attention for each generated word, bright: large weights", seeds="1 seed"))
     return Figure(where, "Attention mask for each generated word", f"{'; '.join(said)}.")
 
 
@@ -52,17 +52,18 @@ def draw_gaze(results: Results, folder: Path) -> Figure | None:
     if not there:
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(6.4, 4))
+    figure, axis = pyplot.subplots(figsize=(8, 4.4))
     said = []
-    for number, (key, name) in enumerate(MOVES.items()):
+    for key, name in MOVES.items():
         means = [results.mean(row, f"measure.{key}") or 0.0 for row in there]
-        at = np.arange(len(there)) + (number - 1) * 0.26
-        axis.bar(at, means, 0.24, color=COLOURS[number + 1], label=name, hatch=("", "//", "..")[number])
         said.append(f"{name} {', '.join(f'{mean:.2f}' for mean in means)}")
-    axis.set_xticks(range(len(there)), ["\n".join(wrap(name, 22)) for name in there.values()])
-    axis.set_ylabel("cells")
-    axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(MOVES))
+    values = {row_name: {name: results.values(row, f"measure.{key}") for key, name in MOVES.items()}
+              for row, row_name in there.items()}  # fmt: skip
+    groups_as_points(axis, values, styles_of(MOVES.values()), 22)
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel("mean distance between the centres of\nattention of successive words, cells")
+    legend(figure)
     where = folder / "moves.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "one mark per seed, bars: mean", rows=list(there)))
     alt = f"{'; '.join(there.values())}: {'; '.join(said)}."
     return Figure(where, "How far attention moves from word to word", alt)

@@ -7,6 +7,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
 
+from attention_research.analysis import picture_file
 from attention_research.experiments.sutskever2014 import sentence_vectors
 from attention_research.experiments.sutskever2014.sentence_vectors import (
     bags,
@@ -74,5 +75,7 @@ def test_roles_and_voices_have_both_names_in_both_places():
 def test_the_picture_has_a_panel_for_each_plane(tmp_path):
     texts, actors, _ = roles()
     plane = sentence_vectors._plane(texts, actors, POINTS[:10, :2], np.array([0.6, 0.3]))
-    sentence_vectors.draw([("one", plane), ("two", plane)], tmp_path / "planes.png")
+    figure = sentence_vectors.figure_of([("one", plane), ("two", plane)])
+    assert [len(axis.texts) for axis in figure.axes] == [10, 10]
+    picture_file.save(figure, tmp_path / "planes.png")
     assert (tmp_path / "planes.png").stat().st_size > 20_000

@@ -93,17 +93,6 @@ def test_the_scatter_names_every_row(study, printed, tmp_path):
     assert all(draw(made(study, {"gelu": 1.0}), tmp_path) is None for draw in study.figures)
 
 
-def test_labels_do_not_overlap(study):
-    labels = sys.modules[study.figures[0].func.__module__.replace("answer", "labels")]
-    names, at = ["first", "second", "third"], [(50.0, 50.0), (60.0, 50.0), (390.0, 50.0)]
-    places = labels.placed(names, at, width=400.0)
-    boxes = [labels.box(x, y, name, place) for (x, y), name, place in zip(at, names, places, strict=True)]
-    marks = [labels.box(x - 3.5, y - 3, "xx", (0, 1, "left")) for x, y in at]
-    assert not any(boxes[a].meets(boxes[b]) for a in range(3) for b in range(a))
-    assert not any(boxes[a].meets(marks[b]) for a in range(3) for b in range(3) if a != b)
-    assert places[2][2] == "right", "on the other side it would leave the picture"
-
-
 def test_speeds_come_from_the_interleaved_measurement(study, answer, printed, monkeypatch):
     """If such a run exists. The trials' own speeds were measured at different hours; here they say the opposite."""
     times = {row: 1e3 / float(cells["steps a second"]) for row, cells in printed.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, groups_as_points, legend, save, styles_of
 from attention_research.studies.results import Results
 
 from .verdicts import ATTENDING, MOST
@@ -26,8 +26,8 @@ def draw_distances(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot, said = canvas(), []
-    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4))
-    for (row, name), style in zip(rows.items(), styles(), strict=False):
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.3))
+    for (row, name), style in zip(rows.items(), styles_of(rows).values(), strict=True):
         distances = results.values(row, "measure.distances")[0]
         for axis, key in zip(axes, ("gender_by_distance", "noun_mass"), strict=True):
             curves = results.values(row, f"measure.{key}")
@@ -40,17 +40,16 @@ def draw_distances(results: Results, folder: Path) -> Figure | None:
                               linewidth=0)  # fmt: skip
             if key == "gender_by_distance":
                 said.append(f"{name} {mean[0]:.0%} to {mean[-1]:.0%}")
-    axes[0].axhline(0.5, color="#888888", linewidth=0.9, linestyle="--")
+    axes[0].axhline(0.5, color="#888888", linewidth=0.9, linestyle="--", label="guessing")
     axes[0].set_ylabel("share of articles with the right gender")
     axes[0].set_ylim(0, 1.02)
     axes[1].set_ylabel("attention from the article to its noun")
     axes[1].set_ylim(0, 1.02)
     for axis in axes:
         axis.set_xlabel("adjectives between article and noun")
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend(loc="best", fontsize=9)
+    legend(figure)
     where = folder / "gender_by_distance.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds, bands: range of the seeds", rows=list(rows)))
     return Figure(
         where,
         "An article's gender by the distance of its noun",
@@ -64,27 +63,31 @@ def draw_few(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot, said = canvas(), []
-    figure, axes = pyplot.subplots(1, 2, figsize=(12, 4))
-    for place, row in enumerate(rows):
-        for axis, key in zip(axes, ("mass", "kept"), strict=True):
-            for k, colour in zip(MOST, COLOURS[1:], strict=False):
-                values = results.values(row, f"measure.{key}_{k}")
-                if values:
-                    label = f"{k} source word{'s' * (k > 1)}" if place == 0 else None
-                    axis.bar(place + 0.27 * (k - 2), statistics.fmean(values), 0.25, color=colour, label=label)
-                    axis.plot([place + 0.27 * (k - 2)] * len(values), values, "x", color="#333333", markersize=4)
-        even = [results.mean(row, f"measure.even_{k}") for k in MOST]
-        axes[0].plot([place + 0.27 * (k - 2) for k in MOST], even, "_", color="#333333", markersize=16)
+    corpora = list(dict.fromkeys(ATTENDING[row].partition(", ")[2] for row in rows))
+    figure, axes = pyplot.subplots(2, len(corpora), figsize=(9, 7), squeeze=False, sharey="row")
+    looks = styles_of(f"{k} source word{'s' * (k > 1)}" for k in MOST)
+    for column, corpus in zip(axes.T, corpora, strict=True):
+        models = {row: name.partition(",")[0] for row, name in ATTENDING.items() if row in rows and corpus in name}
+        for axis, key in zip(column, ("mass", "kept"), strict=True):
+            groups_as_points(
+                axis,
+                {name: {look: results.values(row, f"measure.{key}_{k}") for look, k in zip(looks, MOST, strict=True)}
+                 for row, name in models.items()},
+                looks,
+            )  # fmt: skip
+            axis.set_title({"generated": "generated sentences", "verses": "Bible verses"}.get(corpus, corpus))
+            axis.set_ylim(0, 1.04)
+        for place, row in enumerate(models):
+            even = [results.mean(row, f"measure.even_{k}") for k in MOST]
+            column[0].plot([place + 0.27 * (k - 2) for k in MOST], even, "x", color="#666666",
+                           label=None if place else "uniform weights")  # fmt: skip
+    for row in rows:
         three = [results.mean(row, f"measure.{key}_3") for key in ("mass", "kept")]
         said.append(f"{ATTENDING[row]}: three words hold {three[0]:.0%}" + (
             f" and keep {three[1]:.0%} of the BLEU" if three[1] is not None else ""))  # fmt: skip
-    axes[0].set_ylabel("attention mass (horizontal marks: uniform weights)")
-    axes[1].set_ylabel("BLEU with only these weights / BLEU with all")
-    for axis in axes:
-        axis.set_axisbelow(True)
-        axis.set_xticks(range(len(rows)), [ATTENDING[row].replace(", ", "\n") for row in rows])
-    axes[0].set_ylim(0, 1.02)
-    axes[0].legend(loc="upper right", fontsize=9)
+    axes[0, 0].set_ylabel("share of the attention weight\non the most attended words")
+    axes[1, 0].set_ylabel("BLEU with only these words\n/ BLEU with all words")
+    legend(figure)
     where = folder / "few_words.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "one mark per seed, bars: mean", rows=rows))
     return Figure(where, "How many source words a target word needs", f"{'; '.join(said)}.")

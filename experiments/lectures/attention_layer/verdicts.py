@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 
 from attention_research.studies.comparisons import UNMEASURED
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import Figure, canvas, caption, rows_as_points, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     Case,
@@ -110,16 +110,11 @@ def draw(results: Results, folder: Path) -> Figure | None:
         return None
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(8, 1 + 0.36 * len(rows)))
-    for place, row in enumerate(rows):
-        values = results.values(row.id, ACCURACY)
-        axis.plot([100 * value for value in values], [place] * len(values), "o", color=COLOURS[1], alpha=0.7)
-        axis.vlines(100 * statistics.fmean(values), place - 0.3, place + 0.3, color=COLOURS[0])
+    rows_as_points(axis, {row.name: [100 * value for value in results.values(row.id, ACCURACY)] for row in rows})
     axis.axvline(100 * (results.mean(rows[0].id, "measure.chance") or 0.0), color="grey", linewidth=1)
-    axis.set_yticks(range(len(rows)), [row.name for row in rows])
-    axis.invert_yaxis()
     axis.set_xlim(0, 102)
-    axis.set_xlabel("accuracy, % (grey: chance)")
+    axis.set_xlabel("accuracy, %")
     where = folder / "ladder.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "points: seeds, bars: mean, grey line: chance", rows=[row.id for row in rows]))
     said = "; ".join(f"{row.name} {100 * (results.mean(row.id, ACCURACY) or 0):.1f} %" for row in rows)
     return Figure(where, "Accuracy on the lookup task by score and projections", f"{said}.")

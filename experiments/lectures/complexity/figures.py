@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, mark_plainly, row_styles, save
 from attention_research.studies.results import Results
 
 
@@ -17,9 +17,10 @@ def draw_costs(results: Results, folder: Path) -> Figure | None:
         return None
     settings, pyplot = results.study.scale(results.scale).settings, canvas()
     lengths, widths = settings["lengths"], settings["widths"]
-    figure, axes = pyplot.subplots(1, len(widths) + 1, figsize=(4 * (len(widths) + 1) + 2, 4.2))
-    for row, style in zip(rows, styles(), strict=False):
-        style = {**style, "linewidth": 1.4, "markersize": 5}
+    figure, axes = pyplot.subplots(1, len(widths) + 1, figsize=(11, 5))
+    looks = row_styles(results, [row.id for row in rows])
+    for row in rows:
+        style = {**looks[row.id], "linewidth": 1.4, "markersize": 5}
         runs = results.values(row.id, "measure.times")
         for number, axis in enumerate(axes[:-1]):
             axis.plot(
@@ -27,11 +28,18 @@ def draw_costs(results: Results, folder: Path) -> Figure | None:
             )
         held = results.values(row.id, "measure.bytes")[0]
         axes[-1].plot(lengths, [size / 1e6 for size in held], label=row.name, **style)
-    for axis, title in zip(axes, (*(f"ms, width {d:,}" for d in widths), f"MB, width {widths[-2]}"), strict=True):
+    for axis, title in zip(
+        axes, (*(f"milliseconds, width {d:,}" for d in widths), f"megabytes, width {widths[-2]}"), strict=True
+    ):
         _logarithmic(axis, title)
-    axes[-1].legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        axis.set_xticks(lengths, [f"{length:,}" for length in lengths])
+    legend(figure, columns=3)
     where = folder / "costs.png"
-    save(pyplot, figure, where)
+    save(
+        figure,
+        where,
+        caption(results, "forward and backward pass of one layer; lines: mean over seeds", rows=list(looks)),
+    )
     said = "; ".join(f"{row.name} ms ~ T^{results.values(row.id, 'measure.time_length_power')[0]:.2f}" for row in rows)
     return Figure(where, "Time of forward and backward by length", f"At the largest width: {said}.")
 
@@ -39,8 +47,9 @@ def draw_costs(results: Results, folder: Path) -> Figure | None:
 def _logarithmic(axis: Any, title: str) -> None:
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
-    axis.set_xlabel("T")
-    axis.set_title(title, loc="left", fontsize=11)
+    mark_plainly(axis.yaxis, (1,))
+    axis.set_xlabel("length, positions")
+    axis.set_title(title, fontsize=10)
 
 
 def draw_shares(results: Results, folder: Path) -> Figure | None:
@@ -50,7 +59,7 @@ def draw_shares(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(8, 0.42 * len(rows) + 1.2))
+    figure, axis = pyplot.subplots(figsize=(8, 0.4 * len(rows) + 1.6))
     for place, row in enumerate(reversed(rows)):
         scores, attention = (100 * statistics.fmean(share(row, name)) for name in ("scores", "attention"))
         axis.barh(place, scores, color="#D55E00", label="scores and weighted sums" if not place else None)
@@ -58,11 +67,15 @@ def draw_shares(results: Results, folder: Path) -> Figure | None:
         axis.barh(place, 100 - attention, left=attention, color="#dddddd", label="feed-forward" if not place else None)
         axis.text(scores + 0.8, place, f"{scores:.1f}", va="center", fontsize=9)
     axis.set_yticks(range(len(rows)), [row.name for row in reversed(rows)])
-    axis.set_xlabel("% of a block's operations")
+    axis.set_xlabel("share of the multiply-adds of a block, %")
     axis.set_xlim(0, 100)
     axis.grid(axis="y", visible=False)
-    axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=3, fontsize=9)
+    legend(figure)
     where = folder / "shares.png"
-    save(pyplot, figure, where)
+    save(
+        figure,
+        where,
+        caption(results, "counted from the shapes of the model", seeds="no training", rows=[row.id for row in rows]),
+    )
     said = "; ".join(f"{row.name} {100 * statistics.fmean(share(row, 'scores')):.1f} %" for row in rows)
     return Figure(where, "The share of scores and weighted sums in a block", f"{said}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
 
 from .models import CAUSAL
@@ -18,8 +18,8 @@ def draw_gaps(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot, said = canvas(), []
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.2))
-    looks = dict(zip(NAMES, styles(), strict=False))
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4.6))
+    looks = styles_of(NAMES)
     for kind in rows:
         sizes = results.values(kind, "measure.parameters")[0]
         left.plot(sizes, results.mean_list(kind, "measure.losses"), label=NAMES[kind], **looks[kind])
@@ -35,11 +35,10 @@ def draw_gaps(results: Results, folder: Path) -> Figure | None:
     for axis, title in ((left, "loss, nats per token"), (right, "loss minus that of full attention")):
         axis.set_xscale("log")
         axis.set_xlabel("parameters")
-        axis.set_title(title, loc="left", fontsize=11)
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend(fontsize=8)
+        axis.set_ylabel(title)
+    legend(figure)
     where = folder / "sizes.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds, dots: seeds", rows=rows))
     return Figure(
         where,
         "Loss of efficient attention by model size",
@@ -54,8 +53,8 @@ def draw_contexts(results: Results, folder: Path) -> Figure | None:
         return None
     contexts = results.study.scale(results.scale).settings.get("contexts", ())
     pyplot, said = canvas(), []
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.2))
-    for kind, look in zip(rows, styles(), strict=False):
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4.4))
+    for kind, look in ((kind, styles_of(NAMES)[kind]) for kind in rows):
         means = results.mean_list(kind, "measure.context_losses")
         left.plot(contexts, means, label=NAMES[kind], **look)
         points = [pair for seed in results.values(kind, "measure.context_losses")
@@ -67,11 +66,12 @@ def draw_contexts(results: Results, folder: Path) -> Figure | None:
         axis.set_xscale("log", base=2)
         axis.set_xticks(contexts, list(map(str, contexts)))
         axis.set_xlabel("context, tokens")
-        axis.set_title(title, loc="left", fontsize=11)
-        axis.legend(fontsize=8)
-    right.set_ylim(bottom=0)
+        axis.set_ylabel(title)
+    right.set_ylim(0, 1.06 * right.get_ylim()[1])
+    right.yaxis.set_major_formatter("{x:,.0f}")
+    legend(figure)
     where = folder / "contexts.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds, dots: seeds", rows=rows))
     return Figure(
         where, "Loss by context length", f"At contexts of {', '.join(map(str, contexts))}: {'; '.join(said)}."
     )

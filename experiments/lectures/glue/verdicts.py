@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import COLOURS, Figure, canvas, caption, legend, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Verdict, between, conclude
 
@@ -46,25 +46,26 @@ def draw(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(8.4, 4.4))
-    groups = {**TASKS, "average": "average"}
+    groups = {**TASKS, "average": "average of the tasks"}
+    figure, axes = pyplot.subplots(1, len(groups), figsize=(10, 4), sharey=True)
     for number, row in enumerate(ROWS):
         if row not in rows:
             continue
         scores = {task: results.values(row, f"{task}.score") for task in TASKS} | {"average": averages(results, row)}
-        points = [(place + 0.18 * (number - 1.5), value) for place, task in enumerate(groups) for value in scores[task]]
-        style = {"color": COLOURS[1 + number // 2], "markerfacecolor": COLOURS[1 + number // 2]}
+        style = {"color": COLOURS[1 + number // 2], "markerfacecolor": COLOURS[1 + number // 2], "linestyle": "none"}
         style |= {"markerfacecolor": "none"} if row.endswith("_scratch") else {}
-        axis.plot(*zip(*points, strict=True), "so"[number // 2], label=ROWS[row], **style)
-    for place, task in enumerate(TASKS):
+        for axis, task in zip(axes, groups, strict=True):
+            axis.plot([number] * len(scores[task]), scores[task], "so"[number // 2], label=ROWS[row], **style)
+    for axis, (task, name) in zip(axes, groups.items(), strict=True):
         if floors := results.values(rows[0], f"{task}.majority_accuracy"):
-            axis.plot([place - 0.4, place + 0.4], [floors[0]] * 2, color="grey", linewidth=1)
-    axis.set_xticks(range(len(groups)), list(groups.values()))
-    axis.set_xlim(-0.5, len(groups) - 0.5)
-    axis.set_ylim(0, 103)
-    axis.set_ylabel("score, % (grey: accuracy of the majority class)")
-    axis.legend(fontsize=8, ncols=2)
+            axis.axhline(floors[0], color="grey", linewidth=1, label="accuracy of the majority class")
+        axis.set_title(name, fontsize=10)
+        axis.set_xticks([])
+        axis.set_xlim(-0.6, len(ROWS) - 0.4)
+        axis.set_ylim(-3, 103)
+    axes[0].set_ylabel("score, %")
+    legend(figure, columns=3)
     where = folder / "scores.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "one mark per seed", rows=rows))
     said = "; ".join(f"{ROWS[row]} {statistics.fmean(averages(results, row)):.1f}" for row in rows)
     return Figure(where, "Scores by task", f"Averages: {said} %.")

@@ -21,7 +21,7 @@ from typing import Any
 from attention_research.studies import Row, Scale, Study, measure, train
 from attention_research.studies.columns import Column, fixed, significant
 from attention_research.studies.competence import Competence
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import COLOURS, Figure, canvas, caption, legend, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Case, Verdict, compare, conclude, decide
 
@@ -131,8 +131,8 @@ def draw_norms(results: Results, folder: Path) -> Figure | None:
     curves = {row.id: c for row in PATHS if (c := results.mean_list(row.id, "measure.log_norms"))}
     if not curves:
         return None
-    pyplot, named = canvas(), {}
-    figure, axes = pyplot.subplots(1, len(CELLS), figsize=(11, 4), sharex=True, sharey=True)
+    pyplot = canvas()
+    figure, axes = pyplot.subplots(1, len(CELLS), figsize=(10, 4.6), sharex=True, sharey=True)
     for axis, (cell, name) in zip(axes, CELLS.items(), strict=True):
         for colour, (gain, value) in zip(COLOURS[1:], GAINS.items(), strict=False):
             for suffix, line in (("", "-"), ("_attention", "--")):
@@ -140,13 +140,13 @@ def draw_norms(results: Results, folder: Path) -> Figure | None:
                 if curve:
                     known = [(k, log) for k, log in enumerate(curve) if not math.isnan(log)]
                     label = f"gain {value:g}" + ", with attention" * bool(suffix)
-                    (named[label],) = axis.plot(*zip(*known, strict=True), color=colour, linestyle=line, linewidth=1.5)
+                    axis.plot(*zip(*known, strict=True), color=colour, linestyle=line, linewidth=1.5, label=label)
         axis.set_title(name, loc="left", fontsize=11)
-        axis.set_xlabel("steps back")
-    axes[0].set_ylabel("log10 of the gradient norm, mean over seeds")
-    axes[-1].legend(named.values(), named.keys(), loc="center left", bbox_to_anchor=(1.01, 0.5))
+        axis.set_xlabel("steps back in time")
+    axes[0].set_ylabel("log10 of the gradient norm")
+    legend(figure, columns=3)
     where = folder / "gradient_norms.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "before training; lines: mean over seeds", rows=list(curves)))
     slopes = "; ".join(
         f"{row.name} {sum(v) / len(v):+.3f}" for row in PATHS if (v := results.values(row.id, "measure.slope"))
     )
@@ -160,7 +160,7 @@ def draw_recall(results: Results, folder: Path) -> Figure | None:
     if not curves:
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, len(TASKS), figsize=(11, 4.2), sharey=True)
+    figure, axes = pyplot.subplots(1, len(TASKS), figsize=(10, 4.6), sharey=True)
     for row, delays, recalls in curves:
         task, _, rest = row.name.partition(", ")
         attention = row.id.endswith("_attention")
@@ -170,12 +170,11 @@ def draw_recall(results: Results, folder: Path) -> Figure | None:
     for axis, task in zip(axes, TASKS.values(), strict=True):
         axis.set_title(task, loc="left", fontsize=11)
         axis.set_ylim(-0.03, 1.03)
-        axis.set_xlabel("words between")
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend(loc="center left", fontsize=8)
+        axis.set_xlabel("number of words between")
     axes[0].set_ylabel("recall, share of examples")
+    legend(figure, columns=3)
     where = folder / "recall.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "after training; lines: mean over seeds", rows=[row.id for row, *_ in curves]))
     said = "; ".join(f"{row.name} {results.cell(row.id, FAR).text}" for row, *_ in curves)
     return Figure(where, "Recall by distance after training", f"Recall over the longest third of delays: {said}.")
 

@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 
 from attention_research.studies.comparisons import UNMEASURED
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     Case,
@@ -102,15 +102,15 @@ def draw(results: Results, folder: Path) -> Figure | None:
     if not curves:
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(6.4, 4))
-    for (name, curve), style in zip(curves.items(), styles(), strict=False):
+    figure, axis = pyplot.subplots(figsize=(7.4, 4.4))
+    for (name, curve), style in zip(curves.items(), styles_of(curves).values(), strict=True):
         places = [100 * (place + 1) / len(curve) for place in range(len(curve))]
         axis.plot(places, curve, label=name.removeprefix("trained, "), **style)
     axis.set_ylim(bottom=0)
     axis.set_xlabel("share of the updates, %")
     axis.set_ylabel("training cost, nats")
-    axis.legend(frameon=False)
+    legend(figure)
     where = folder / "selection.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds"))
     said = "; ".join(f"{name.removeprefix('trained, ')} {curve[-1]:.2f}" for name, curve in curves.items())
     return Figure(where, "Training cost of soft and hard attention", f"Cost at the end: {said}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import COLOURS, Figure, canvas, caption, legend, mark_plainly, save
 from attention_research.studies.results import Results
 
 from .fitting import ACTIVATIONS
@@ -23,7 +23,7 @@ def draw_errors(results: Results, folder: Path) -> Figure | None:
         return None
     sizes, pyplot = settings(results), canvas()
     depths = sizes["depths"]
-    figure, axes = pyplot.subplots(1, 3, figsize=(16, 4.4))
+    figure, axes = pyplot.subplots(1, 3, figsize=(10.5, 4.3))
     panels = ("identity_errors", "near_errors", "identity_steps")
     for activation, colour in zip(ACTIVATIONS, COLOURS[1:], strict=False):
         for arm, residual in ARMS.items():
@@ -40,12 +40,11 @@ def draw_errors(results: Results, folder: Path) -> Figure | None:
                 low, high = ([pick(values) for values in at.values()] for pick in (min, max))
                 axis.fill_between(list(at), low, high, color=colour, alpha=0.12, linewidth=0)
     floors = results.values(rows[0], "measure.near_floor")
-    axes[0].axhline(sizes["tolerance"], color="#888888", linewidth=0.8, linestyle=":")
-    axes[1].axhline(sum(floors) / len(floors), color="#888888", linewidth=0.8, linestyle=":")
-    axes[1].annotate("error of the identity", (depths[0], sum(floors) / len(floors)), xytext=(0, 3),
-                     textcoords="offset points", fontsize=8, color="#555555")  # fmt: skip
-    titles = (*(f"{name}: error after {sizes['steps']} updates" for name in TARGETS.values()),
-              f"identity: updates to an error of {sizes['tolerance']:g}")  # fmt: skip
+    grey = {"color": "#888888", "linewidth": 1.2, "linestyle": ":"}
+    axes[0].axhline(sizes["tolerance"], label=f"error {sizes['tolerance']:g}", **grey)
+    axes[1].axhline(sum(floors) / len(floors), label="error of the identity", **{**grey, "linestyle": "-."})
+    titles = (*(f"{name}: error after\n{sizes['steps']:,} updates" for name in TARGETS.values()),
+              f"identity: updates until\nan error of {sizes['tolerance']:g}")  # fmt: skip
     for axis, title in zip(axes, titles, strict=True):
         axis.set_xscale("log", base=2)
         axis.set_xticks(depths, [str(depth) for depth in depths])
@@ -54,9 +53,11 @@ def draw_errors(results: Results, folder: Path) -> Figure | None:
             axis.set_yscale("log")
         axis.set_title(title, loc="left", fontsize=11)
         axis.set_xlabel("dense layers")
-    axes[0].legend(fontsize=8)
+    if axes[2].lines:
+        mark_plainly(axes[2].yaxis)
+    legend(figure)
     where = folder / "errors.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: median over seeds, bands: range of the seeds", rows=rows))
     last = {row: middle(by_depth(results, row, "identity_errors"))[-1] for row in rows}
     said = "; ".join(f"{row.replace('_', ', ')} {value:.2g}" for row, value in last.items())
     return Figure(where, "Fitting the identity by depth", f"Errors of the deepest stacks: {said}.")

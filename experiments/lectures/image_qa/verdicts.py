@@ -8,7 +8,7 @@ import numpy as np
 
 from attention_research.analysis.picture_strip import lit
 from attention_research.studies.comparisons import UNMEASURED
-from attention_research.studies.figures import Figure, canvas, save
+from attention_research.studies.figures import Figure, canvas, caption, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     FIGURE,
@@ -69,7 +69,7 @@ def draw_maps(results: Results, folder: Path) -> Figure | None:
     for axis in axes.ravel():
         axis.axis("off")
     where = folder / "question_maps.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "below: attention over the image, bright: large weights", seeds="1 seed"))
     said = "; ".join(f"{one['question']} output {one['said']}, answer {one['answer']}" for one in shown)
     return Figure(where, "Attention from questions to images", f"{said}.")
 

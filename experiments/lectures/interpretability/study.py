@@ -22,7 +22,7 @@ from typing import Any
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import BLEU, LOSS, Column, fixed
 from attention_research.studies.competence import Competence
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, row_styles, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, against, conclude
 
@@ -124,16 +124,16 @@ def draw_falls(results: Results, folder: Path) -> Figure | None:
     if not curves:
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(8, 4.2))
-    for (name, points), style in zip(curves.items(), styles(), strict=False):
+    figure, axis = pyplot.subplots(figsize=(8, 4.4))
+    looks = row_styles(results, [row.id for row in ROWS if row.name in curves])
+    for (name, points), style in zip(curves.items(), looks.values(), strict=True):
         axis.plot(*zip(*points, strict=True), label=name, linewidth=1.4, markersize=5, **style)
     axis.axhline(0, color="#333333", linewidth=0.8)
     axis.set_xlabel("attention rank of the erased source token (1: the most attended)")
-    axis.set_ylabel("fall of log p of the target token")
-    axis.legend(loc="upper right")
-    axis.set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
+    axis.set_ylabel("fall of the log probability\nof the target token, nats")
+    legend(figure)
     where = folder / "falls_by_rank.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds", rows=list(looks)))
     said = "; ".join(f"{name} {points[0][1]:.2f} at rank 1, {points[-1][1]:.2f} at the last" for name, points in
                      curves.items())  # fmt: skip
     return Figure(where, "Fall of log p by the attention rank of the erased token", f"Falls in nats: {said}.")

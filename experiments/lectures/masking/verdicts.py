@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attention_research.studies.comparisons import UNMEASURED
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import COLOURS, Figure, canvas, caption, legend, mark_plainly, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     Case,
@@ -73,18 +73,19 @@ def draw(results: Results, folder: Path) -> Figure | None:
     if not all(times.values()):
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(6, 4))
+    figure, axis = pyplot.subplots(figsize=(7, 4.4))
     for (name, values), colour in zip(times.items(), COLOURS, strict=False):
         label = {"masked": "one masked pass", "truncated": "one pass for each step"}[name]
-        axis.plot(lengths, values, "o-", color=colour, label=label)
+        axis.plot(lengths, values, "os"[name == "truncated"], linestyle="-", color=colour, label=label)
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
     axis.set_xticks(lengths, [str(length) for length in lengths])
-    axis.set_xlabel("steps")
+    mark_plainly(axis.yaxis)
+    axis.set_xlabel("sequence length, steps")
     axis.set_ylabel("milliseconds")
-    axis.legend(frameon=False)
+    legend(figure)
     where = folder / "truncation.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds", rows=["truncation"]))
     said = ", ".join(f"{length}: {slow / fast:.1f}" for length, slow, fast in
                      zip(lengths, times["truncated"], times["masked"], strict=True))  # fmt: skip
     return Figure(where, "One masked pass against one pass for each step", f"Time ratio by number of steps: {said}.")

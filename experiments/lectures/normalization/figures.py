@@ -6,7 +6,18 @@ import math
 import statistics
 from pathlib import Path
 
-from attention_research.studies.figures import COLOURS, Figure, canvas, mark_plainly, save, styles
+from attention_research.studies.figures import (
+    COLOURS,
+    Figure,
+    canvas,
+    caption,
+    legend,
+    mark_plainly,
+    row_styles,
+    rows_as_points,
+    save,
+    styles_of,
+)
 from attention_research.studies.results import Results
 
 from .amplification import ACTIVATIONS
@@ -27,8 +38,9 @@ def draw_gradients(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, 2, figsize=(13, 4.4))
-    for row, style in zip(rows, styles(), strict=False):
+    figure, axes = pyplot.subplots(1, 2, figsize=(10.5, 5))
+    looks = row_styles(results, [row.id for row in rows])
+    for row, style in ((row, looks[row.id]) for row in rows):
         for axis, name in zip(axes, ("start_gradients", "gradients"), strict=True):
             curve = _curve(results, row.id, name)
             axis.plot(range(1, len(curve) + 1), curve, label=row.name, linewidth=1.4, markersize=5, **style)
@@ -37,10 +49,10 @@ def draw_gradients(results: Results, folder: Path) -> Figure | None:
         axis.set_title(title, loc="left", fontsize=11)
         axis.set_xlabel("layer")
         axis.xaxis.get_major_locator().set_params(integer=True)
-    axes[0].set_ylabel("norm of the gradient, second feed-forward matrix")
-    axes[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    axes[0].set_ylabel("norm of the gradient of the\nsecond feed-forward matrix")
+    legend(figure)
     where = folder / "gradients.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: median over seeds", rows=[row.id for row in rows]))
     ratios = {row.name: mean(results, row.id, "start_ratio") for row in rows}
     said = "; ".join(f"{name} {ratio:.2g}" for name, ratio in ratios.items() if ratio is not None)
     return Figure(where, "Gradients by layer", f"Last layer / first layer, before training: {said}.")
@@ -55,7 +67,7 @@ def draw_amplification(results: Results, folder: Path) -> Figure | None:
     if not there:
         return None
     pyplot, said = canvas(), []
-    figure, axes = pyplot.subplots(2, len(gains), figsize=(5.4 * len(gains), 7.2), sharex=True, squeeze=False)
+    figure, axes = pyplot.subplots(2, len(gains), figsize=(4.7 * len(gains) + 0.6, 7.4), sharex=True, squeeze=False)
     for column, gain in enumerate(gains):
         for activation, colour in zip(ACTIVATIONS, COLOURS[1:], strict=False):
             for row, line in ((f"changes_{activation}", "-"), (f"changes_{activation}_norm", "--")):
@@ -65,16 +77,16 @@ def draw_amplification(results: Results, folder: Path) -> Figure | None:
                     axis.plot(range(1, len(curve) + 1), curve, line, color=colour, label=label if curve else None)
                     if curve and name == "amplified":
                         said.append(f"{label}, gain {gain:g}: {curve[-1]:.2g}")
-        axes[0, column].set_title(f"gain {gain:g}", loc="left", fontsize=11)
+        axes[0, column].set_title(f"gain of the initial weights {gain:g}")
         axes[1, column].set_xlabel("layer")
     for axis, label in zip(axes[:, 0], ("relative change / that of layer 1", "root mean square of activations"),
                            strict=True):  # fmt: skip
         axis.set_ylabel(label)
     for axis in axes.flat:
         axis.set_yscale("log")
-    axes[0, -1].legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
+    legend(figure, columns=5)
     where = folder / "amplification.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: median over seeds"))
     return Figure(where, "Growth of a small change of the weights by depth", f"At the last layer: {'; '.join(said)}.")
 
 
@@ -85,8 +97,8 @@ def draw_batch_sizes(results: Results, folder: Path) -> Figure | None:
     if not any(curves.values()):
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(6, 4))
-    for (norm, curve), style in zip(curves.items(), styles(), strict=False):
+    figure, axis = pyplot.subplots(figsize=(7, 4.4))
+    for (norm, curve), style in zip(curves.items(), styles_of(NORMS).values(), strict=False):
         if curve:
             axis.plot(sizes, curve, label=norm.replace("_", " "), **style)
     axis.set_xscale("log", base=2)
@@ -94,9 +106,9 @@ def draw_batch_sizes(results: Results, folder: Path) -> Figure | None:
     axis.set_ylim(bottom=0)
     axis.set_xlabel("training batch size")
     axis.set_ylabel("error / variance of the target")
-    axis.legend(frameon=False)
+    legend(figure)
     where = folder / "batch_sizes.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: median over seeds", rows=[f"loss_{norm}" for norm in NORMS]))
     said = "; ".join(f"{norm.replace('_', ' ')} {', '.join(f'{value:.2g}' for value in curve)}"
                      for norm, curve in curves.items())  # fmt: skip
     return Figure(where, "Error by batch size", f"Batches of {', '.join(map(str, sizes))}: {said}.")
@@ -111,17 +123,16 @@ def draw_training(results: Results, folder: Path) -> Figure | None:
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(8, 1 + 0.4 * len(rows)))
     said = []
-    for place, row in enumerate(rows):
-        values = [value for value in results.values(row.id, KEY) if math.isfinite(value)]
-        axis.plot(values, [place] * len(values), "o", color=COLOURS[1], alpha=0.7)
-        if values:
-            axis.vlines(statistics.fmean(values), place - 0.3, place + 0.3, color=COLOURS[0])
-            said.append(f"{row.name} {statistics.fmean(values):.1f}")
-    axis.set_yticks(range(len(rows)), [row.name for row in rows])
-    axis.invert_yaxis()
+    values = {row.name: [one for one in results.values(row.id, KEY) if math.isfinite(one)] for row in rows}
+    rows_as_points(axis, values)
+    said += [f"{name} {statistics.fmean(numbers):.1f}" for name, numbers in values.items() if numbers]
     axis.set_xscale("log")
     mark_plainly(axis.xaxis)
     axis.set_xlabel("perplexity per word piece")
     where = folder / "perplexity.png"
-    save(pyplot, figure, where)
+    save(
+        figure,
+        where,
+        caption(results, "points: seeds, bars: mean; diverged runs are left out", rows=[row.id for row in rows]),
+    )
     return Figure(where, "Perplexity by norm", f"{'; '.join(said)}.")

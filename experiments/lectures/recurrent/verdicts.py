@@ -7,7 +7,7 @@ import math
 import statistics
 from pathlib import Path
 
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Case, Verdict, compare, decide
 
@@ -74,16 +74,16 @@ def draw(results: Results, folder: Path) -> Figure | None:
         return None
     lengths = results.study.scale(results.scale).settings.get("lengths", ())
     pyplot, said = canvas(), []
-    figure, axis = pyplot.subplots(figsize=(6.4, 4))
-    for (width, lists), style in zip(found.items(), styles(), strict=False):
+    figure, axis = pyplot.subplots(figsize=(7.4, 4.4))
+    for (width, lists), style in zip(found.items(), styles_of(map(str, found)).values(), strict=True):
         means = [100 * statistics.fmean(at) for at in zip(*lists, strict=True)]
-        axis.plot(lengths, means, label=f"width {width}", **style)
+        axis.plot(lengths, means, label=f"state of width {width}", **style)
         said.append(f"{width}: {', '.join(f'{mean:.0f}' for mean in means)}")
-    axis.axhline(50, color="grey", linewidth=1)
+    axis.axhline(50, color="grey", linewidth=1, label="half of the symbols")
     axis.set_ylim(0, 102)
     axis.set_xlabel("symbols to copy")
     axis.set_ylabel("accuracy, %")
-    axis.legend(frameon=False)
+    legend(figure, columns=3)
     where = folder / "capacity.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds"))
     return Figure(where, "Copying through one state", f"Accuracy in % by length, for each width: {'; '.join(said)}.")

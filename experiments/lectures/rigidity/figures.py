@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import (
+    COLOURS,
+    Figure,
+    canvas,
+    caption,
+    groups_as_points,
+    legend,
+    save,
+    styles_of,
+)
 from attention_research.studies.results import Results
 
 from .verdicts import ENCODERS, INPUTS, KINDS, READERS
@@ -17,18 +26,24 @@ def draw_layers(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot, said = canvas(), []
-    figure, axes = pyplot.subplots(1, 3, figsize=(12.6, 3.8))
+    figure, axes = pyplot.subplots(1, 3, figsize=(10.5, 4.4))
     panels = (
-        ("weight ~ cosine (rank correlation)", (("agreement", "X X^T", "-", 0), ("learned", "learned heads", ":", 1))),
-        ("mean cosine of two tokens", (("before", "before", "--", 0), ("after", "after", "-", 0))),
-        ("weight of a token on itself", (("own", "X X^T", "-", 0),)),
+        (
+            "rank correlation of\nweights and cosines",
+            (("agreement", "X X^T", "-", 0), ("learned", "learned heads", ":", 1)),
+        ),
+        (
+            "mean cosine\nof two tokens",
+            (("before", "before attention", "--", 0), ("after", "after attention", "-.", 0)),
+        ),
+        ("weight of a token\non itself", (("own", "X X^T", "-", 0),)),
     )
     for row, colour in zip(rows, COLOURS[1:], strict=False):
         for axis, (_, lines) in zip(axes, panels, strict=True):
             for name, title, line, first in lines:
                 curve = results.mean_list(row, f"measure.{name}")
                 axis.plot(range(first, first + len(curve)), curve, line, color=colour, marker="o", markersize=4,
-                          label=f"{ENCODERS[row][0]}: {title}")  # fmt: skip
+                          label=f"{ENCODERS[row][0].replace('as drawn', 'untrained')}: {title}")  # fmt: skip
         agreement, before, after = (results.mean_list(row, f"measure.{name}")[0]
                                     for name in ("agreement", "before", "after"))  # fmt: skip
         said.append(f"{ENCODERS[row][0]}, words: agreement {agreement:.2f}, cosine {before:.2f} to {after:.2f}")
@@ -36,11 +51,11 @@ def draw_layers(results: Results, folder: Path) -> Figure | None:
     for axis, (title, _) in zip(axes, panels, strict=True):
         axis.set_title(title, loc="left", fontsize=11)
         axis.set_ylim(min(0.0, axis.get_ylim()[0]), 1.04)
-        axis.set_xticks(range(count), ["w", "in", *map(str, range(1, count - 1))])
-        axis.set_xlabel("words (w), input of the first layer, output of each layer")
-        axis.legend(fontsize=8)
+        axis.set_xticks(range(count), ["words", "input", *map(str, range(1, count - 1))], fontsize=8)
+        axis.set_xlabel("word vectors, input, or layer")
+    legend(figure, columns=3)
     where = folder / "layers.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds", rows=rows))
     return Figure(where, "Weights of basic attention and similarity of tokens", f"{'; '.join(said)}.")
 
 
@@ -54,23 +69,19 @@ def draw_accuracies(results: Results, folder: Path) -> Figure | None:
     if not any(found.values()):
         return None
     pyplot, said = canvas(), []
-    figure, axis = pyplot.subplots(figsize=(8.4, 4.6))
-    for number, (kind, name) in enumerate(kinds.items()):
-        points = [(100 * value, place + 0.17 * (number - 1.5))
-                  for place, task in enumerate(tasks) for value in found[task, kind]]  # fmt: skip
-        if points:
-            style = {"color": COLOURS[number], "marker": "osD^"[number], "linestyle": "none"}
-            axis.plot(*zip(*points, strict=True), label=name, markersize=6, alpha=0.8, **style)
+    figure, axes = pyplot.subplots(1, len(tasks), figsize=(11, 4.2), sharey=True)
+    looks = styles_of(kinds.values())
+    for axis, task in zip(axes, tasks, strict=True):
+        groups_as_points(
+            axis, {task: {name: [100 * x for x in found[task, kind]] for kind, name in kinds.items()}}, looks
+        )
+        axis.set_ylim(0, 103)
     for task in tasks:
         means = [f"{kinds[kind]} {100 * sum(found[task, kind]) / len(found[task, kind]):.1f}"
                  for kind in kinds if found[task, kind]]  # fmt: skip
         said += [f"{task}: {', '.join(means)} %"] if means else []
-    axis.axhline(1.5, color="grey", linewidth=0.8)
-    axis.set_yticks(range(len(tasks)), list(tasks))
-    axis.set_ylim(len(tasks) - 0.5, -0.5)
-    axis.set_xlim(0, 103)
-    axis.set_xlabel("accuracy, % (one mark per seed)")
-    axis.legend(loc="upper center", bbox_to_anchor=(0.5, 1.12), ncols=4, fontsize=8)
+    axes[0].set_ylabel("accuracy, %")
+    legend(figure)
     where = folder / "accuracies.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "one mark per seed, bars: mean"))
     return Figure(where, "Accuracy of each kind of attention", f"{'; '.join(said)}.")

@@ -9,7 +9,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Comparison, between
 
@@ -100,16 +100,23 @@ def draw_course(results: Results, folder: Path) -> Figure | None:
     if not found:
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(8, 4.4))
-    for (name, seeds), style in zip(found.items(), styles(), strict=False):
+    figure, axis = pyplot.subplots(figsize=(8.5, 5))
+    for (name, seeds), style in zip(found.items(), styles_of(found).values(), strict=True):
         for number, course in enumerate(seeds):
             axis.plot(*zip(*course, strict=True), label=name if number == 0 else None, linewidth=1.2, markersize=4,
                       **style)  # fmt: skip
-    axis.set_xlabel("seconds of training on this machine")
+    axis.set_xlabel("seconds of training")
     axis.set_ylabel("BLEU on test sentences")
-    axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-    axis.set_title(f"{results.study.name} · {results.scale}", loc="right", fontsize=10)
+    legend(figure, columns=3)
     where = folder / "bleu_over_time.png"
-    save(pyplot, figure, where)
+    save(
+        figure,
+        where,
+        caption(
+            results,
+            "one line per seed, one mark per checkpoint",
+            rows=[row.id for row in results.study.rows if row.name in found],
+        ),
+    )
     last = "; ".join(f"{name} {seeds[0][-1][1]:.1f} after {seeds[0][-1][0]:.0f} s" for name, seeds in found.items())
     return Figure(where, "BLEU against training time", f"First seeds end at: {last}.")

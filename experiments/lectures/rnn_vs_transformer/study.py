@@ -22,7 +22,7 @@ from typing import Any
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import BLEU, FLOPS, LOSS, PARAMETERS, Column, fixed, significant
 from attention_research.studies.competence import Competence
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     UNTESTED,
@@ -237,19 +237,18 @@ def draw_recall(results: Results, folder: Path) -> Figure | None:
     if not any(found.values()):
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(13, 4), sharey=True)
-    style_of = dict(zip(NAMES.values(), styles(), strict=False))
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(10.5, 4.6), sharey=True)
+    style_of = styles_of(NAMES.values())
     for axis, (task, title) in zip(axes, panels.items(), strict=True):
         for name, delays, recalls in found[task]:
             axis.plot(delays, recalls, label=name, linewidth=1.2, markersize=4, **style_of[name])
         axis.set_title(title, loc="left", fontsize=11)
-        axis.set_xlabel("words between")
+        axis.set_xlabel("number of words between")
         axis.set_ylim(-0.03, 1.03)
-        if found[task]:
-            axis.legend(loc="best", fontsize=8)
     axes[0].set_ylabel("recall, share of examples")
+    legend(figure, columns=3)
     where = folder / "recall_by_distance.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "lines: mean over seeds", rows=[row.id for row in RECALL]))
     said = "; ".join(f"{row.name} {text}" for row in RECALL if (text := results.cell(row.id, FAR).text))
     return Figure(where, "Recall by distance", f"Over the longest third of distances: {said}.")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from pathlib import Path
 
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import BASELINE, MEAN, Figure, canvas, caption, save
 from attention_research.studies.results import Results
 
 #: Row -> title, and the edges of its cells, in words.
@@ -33,7 +34,7 @@ def draw_cells(results: Results, folder: Path) -> Figure | None:
     if not found:
         return None
     pyplot, said = canvas(), []
-    figure, axes = pyplot.subplots(1, len(found), figsize=(5.4 * len(found), 4.6), squeeze=False)
+    figure, axes = pyplot.subplots(1, len(found), figsize=(5.2 * len(found), 4.8), squeeze=False)
     for axis, (row, tables) in zip(axes[0], found.items(), strict=True):
         title, edges = CELLS[row]
         names = [f"{low}-{high - 1}" for low, high in zip(edges, edges[1:], strict=False)]
@@ -52,12 +53,12 @@ def draw_cells(results: Results, folder: Path) -> Figure | None:
         axis.set_yticks(range(len(sources)), [names[i] for i in sources])
         axis.set_xlabel("words of the target")
         axis.set_ylabel("words of the source")
-        axis.set_title(f"{title}: exact match, %", loc="left", fontsize=11)
+        axis.set_title(f"{title}:\nexact match, %", fontsize=10)
         axis.grid(False)
         known = [share for line in means for share in line if share is not None]
         said.append(f"{title}: {min(known):.0%} to {max(known):.0%} over {len(known)} cells")
     where = folder / "lengths.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "mean over seeds, empty cells: no examples", rows=list(found)))
     return Figure(where, "Exact match by the lengths of source and target", f"{'; '.join(said)}.")
 
 
@@ -72,22 +73,21 @@ def draw_floors(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot, said = canvas(), []
-    figure, axes = pyplot.subplots(1, len(rows), figsize=(3.3 * len(rows), 3.6), squeeze=False)
+    figure, axes = pyplot.subplots(1, len(rows), figsize=(2.6 * len(rows), 4.2), squeeze=False)
     for axis, row in zip(axes[0], rows, strict=True):
         title, key, what, floors = TASKS[row]
         bars = [("the model", key), *((name, floor) for floor, name in floors)]
         bars = [(name, values) for name, one in bars if (values := results.values(row, one))]
         for place, (_, values) in enumerate(bars):
-            colour = COLOURS[1] if place == 0 else "#bbbbbb"
-            axis.bar(place, statistics.fmean(values), color=colour, width=0.65)
-            axis.plot([place] * len(values), values, "x", color=COLOURS[2], markersize=5)
-        axis.set_xticks(range(len(bars)), [name for name, _ in bars], rotation=25, ha="right")
-        axis.set_axisbelow(True)
-        axis.set_title(title, loc="left", fontsize=11)
+            colour = MEAN if place == 0 else BASELINE
+            axis.plot([place] * len(values), values, "o" if place == 0 else "s", color=colour, alpha=0.75)
+            axis.hlines(statistics.fmean(values), place - 0.3, place + 0.3, color=colour, linewidth=2)
+        axis.set_xticks(range(len(bars)), [textwrap.fill(name, 14) for name, _ in bars], rotation=90)
+        axis.set_xlim(-0.6, len(bars) - 0.4)
+        axis.set_title(title, fontsize=10)
         axis.set_ylabel(what)
-        axis.set_ylim(0, 102 if what.endswith("%") else None)
+        axis.set_ylim(0, 104 if what.endswith("%") or what.endswith("F1") else None)
         said.append(f"{title}: " + ", ".join(f"{name} {statistics.fmean(values):.1f}" for name, values in bars))
-    figure.tight_layout()
     where = folder / "floors.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "blue: the model, one point per seed, grey: baselines, bars: mean", rows=rows))
     return Figure(where, "Scores and simple baselines by task", f"{'; '.join(said)}.")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from pathlib import Path
 
 from attention_research.studies.comparisons import UNMEASURED
-from attention_research.studies.figures import COLOURS, Figure, canvas, save
+from attention_research.studies.figures import COLOURS, Figure, canvas, caption, legend, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Case, Verdict, compare, conclude, decide
 
@@ -58,7 +59,8 @@ def draw_orders(results: Results, folder: Path) -> Figure | None:
     if not tasks:
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(2, len(tasks), figsize=(4.6 * len(tasks), 6.4), squeeze=False, sharey="row")
+    figure, axes = pyplot.subplots(2, len(tasks), figsize=(1.6 + 2.9 * len(tasks), 6.4), squeeze=False, sharey="row")
+    labels = {"": "trained on any order", "sorted_": "trained on ascending sets"}
     said = []
     for column, task in enumerate(tasks):
         for place, (model, colour) in enumerate(zip(MODELS, COLOURS[1:], strict=False)):
@@ -66,28 +68,34 @@ def draw_orders(results: Results, folder: Path) -> Figure | None:
             for shift, prefix, face in ((-0.16, "", colour), (0.16, "sorted_", "none")):
                 values = [x for seed in results.values(row, f"measure.{prefix}by_order") for x in seed]
                 style = {"markeredgecolor": colour, "markerfacecolor": face}
+                if (column, place) == (0, 0):
+                    grey = {"markeredgecolor": "#666666", "markerfacecolor": "none" if prefix else "#666666"}
+                    axes[0, 0].plot([], [], "o", label=labels[prefix], **grey)
                 axes[0, column].plot([place + shift] * len(values), values, "o", alpha=0.6, **style)
                 changed = results.values(row, f"measure.{prefix}changed")
                 axes[1, column].plot([place + shift] * len(changed), changed, "o", **style)
             known = results.values(row, "measure.sorted_ascending")
             axes[0, column].plot([place + 0.32] * len(known), known, "x", color=colour)
+            if (column, place) == (0, 0):
+                axes[0, 0].plot([], [], "x", color="#666666", label="trained and tested on ascending sets")
             if values := results.values(row, "measure.accuracy"):
                 after = statistics.fmean(results.values(row, "measure.sorted_accuracy"))
                 said.append(f"{task}, {MODELS[model]} {statistics.fmean(values):.2f} and {after:.2f}")
         blind = next(x for model in MODELS for x in results.values(f"{task}_{model}", "measure.majority"))
-        axes[0, column].axhline(blind, color="#888888", linewidth=0.9, linestyle="--")
-        axes[0, column].set_title(task, loc="left", fontsize=11)
+        axes[0, column].axhline(blind, color="#888888", linewidth=0.9, linestyle="--", label="majority answer")
+        axes[0, column].set_title(f"task: {task}")
         axes[0, column].set_xticks(range(len(MODELS)), [""] * len(MODELS))
-        axes[1, column].set_xticks(range(len(MODELS)), list(MODELS.values()), rotation=30, ha="right")
+        axes[1, column].set_xticks(
+            range(len(MODELS)), [textwrap.fill(name, 14) for name in MODELS.values()], rotation=90
+        )
         for axis in axes[:, column]:
             axis.set_xlim(-0.5, len(MODELS) - 0.5)
             axis.set_ylim(-0.04, 1.04)
-    axes[0, 0].set_ylabel("accuracy (one point per order and seed)")
-    axes[1, 0].set_ylabel("share of answers that change")
-    legend = "filled: trained on any order; open: on ascending sets (x: tested on them); dashed: majority answer"
-    figure.suptitle(legend, fontsize=10)
+    axes[0, 0].set_ylabel("accuracy")
+    axes[1, 0].set_ylabel("share of answers that change\nwith the order of a set")
+    legend(figure)
     where = folder / "orders.png"
-    save(pyplot, figure, where)
+    save(figure, where, caption(results, "above: one mark per order and seed, below: one mark per seed"))
     said = "; ".join(said)
     return Figure(
         where,

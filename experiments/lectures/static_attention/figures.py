@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from attention_research.studies.figures import Figure, canvas, save, styles
+from attention_research.studies.figures import Figure, canvas, caption, legend, mark_plainly, save, styles_of
+from attention_research.studies.point_labels import label_points
 from attention_research.studies.results import Results
 
 POOLINGS = {
@@ -45,38 +46,30 @@ def draw_weights(results: Results, folder: Path) -> Figure | None:
         return None
     pyplot = canvas()
     high = math.ceil(len(found) / 2)
-    figure, axes = pyplot.subplots(high, 2, figsize=(11, 4.4 * high), squeeze=False)
-    said = []
+    figure, axes = pyplot.subplots(high, 2, figsize=(10.5, 4 * high), squeeze=False)
+    said, named = [], []
     for axis, (set_, kind, terms) in zip(axes.flat, found, strict=False):
         idf, weight, bits = (np.asarray(terms[name]) for name in ("idf", "weight", "bits"))
         points = axis.scatter(idf, np.maximum(weight, 1e-3), c=1e3 * bits, s=12, cmap="viridis", zorder=3)
         axis.set_yscale("log")
+        mark_plainly(axis.yaxis)
         farthest = dict.fromkeys([*np.argsort(-weight)[:5], *np.argsort(-bits)[:5], *np.argsort(weight)[:3]])
-        _name_apart(axis, {terms["word"][one]: (idf[one], max(weight[one], 1e-3)) for one in farthest})
+        every = list(zip(idf, np.maximum(weight, 1e-3), strict=True))
+        named.append((axis, {terms["word"][one]: every[one] for one in farthest}, every))
         rho = first(results, f"{set_}_{kind}", "idf_correlation")
         rho = "" if rho is None else f", rank correlation {rho:+.2f}"
         title = f"{SETS[set_]}: {POOLINGS[kind]}{rho}"
         said.append(title)
         axis.set_title(title, loc="left", fontsize=10)
         axis.set_xlabel("IDF")
-        axis.set_ylabel("learned weight (1: uniform weights)")
-        figure.colorbar(points, ax=axis, label="mutual information with the label, millibits")
+        axis.set_ylabel("learned weight / uniform weight")
+        figure.colorbar(points, ax=axis, label="information about the label, millibits")
     for axis in axes.flat[len(found) :]:
         axis.remove()
-    figure.tight_layout()
-    save(pyplot, figure, folder / "weights.png")
+    for axis, words, every in named:
+        label_points(axis, list(words), list(words.values()), other=every, must=False)
+    save(figure, folder / "weights.png", caption(results, "one point per term", seeds="1 seed"))
     return Figure(folder / "weights.png", "Learned weight of each term against its IDF", ". ".join(said))
-
-
-def _name_apart(axis: Any, words: dict[str, tuple[float, float]]) -> None:
-    """Labels points. A label that would overlap an earlier one (in points of the page, at this size) is left out."""
-    taken: list[tuple[float, float, float]] = []
-    for word, place in words.items():
-        across, up = axis.transData.transform(place) * 72 / axis.figure.dpi
-        end = across + 4.6 * len(word)
-        if not any(across < right and left < end and abs(up - height) < 9 for left, right, height in taken):
-            axis.annotate(word, place, fontsize=8, zorder=4)
-            taken.append((across, end, up))
 
 
 def draw_marked(results: Results, folder: Path) -> Figure | None:
@@ -87,7 +80,7 @@ def draw_marked(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(len(rows), 1, figsize=(12, 3.4 * len(rows)), squeeze=False)
+    figure, axes = pyplot.subplots(len(rows), 1, figsize=(10.5, 3.2 * len(rows)), squeeze=False)
     for axis, row in zip(axes[:, 0], rows, strict=True):
         axis.axis("off")
         axis.set_title(row.name, loc="left", fontsize=11)
@@ -97,7 +90,7 @@ def draw_marked(results: Results, folder: Path) -> Figure | None:
         for name, words in (first(results, row.id, "speaking") or {}).items():
             axis.text(0, place, f"for {name}: {', '.join(words)}", fontsize=8, va="top", color="#0072B2")
             place -= 0.075
-    save(pyplot, figure, folder / "marked.png")
+    save(figure, folder / "marked.png", caption(results, "dark background: large weight of the word", seeds="1 seed"))
     title = "Test texts with the weight of each word, and the words that are the strongest evidence for each class"
     return Figure(folder / "marked.png", title, f"{title}: {'; '.join(row.name for row in rows)}")
 
@@ -122,11 +115,13 @@ def draw_sizes(results: Results, folder: Path) -> Figure | None:
     keys = [f"accuracy_{count}" for count in size["sizes"]] + ["accuracy"]
     names = [f"{count:,}" for count in size["sizes"]] + ["all"]
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, len(REAL), figsize=(13, 4.6), squeeze=False)
+    figure, axes = pyplot.subplots(1, len(REAL), figsize=(10.5, 5), squeeze=False)
     drawn = []
     for axis, set_ in zip(axes[0], REAL, strict=True):
         rungs = [row for row in results.rows if row.id in {f"{set_}_{kind}" for kind in (*POOLINGS, "bag_of_words")}]
-        for row, style in zip(rungs, styles(), strict=False):
+        looks = styles_of([*POOLINGS, "bag_of_words"])
+        for row in rungs:
+            style = looks[row.id.removeprefix(f"{set_}_")]
             values = [results.values(row.id, f"measure.{key}") for key in keys]
             if not all(values):
                 continue
@@ -137,15 +132,14 @@ def draw_sizes(results: Results, folder: Path) -> Figure | None:
                               color=style["color"], alpha=0.12, linewidth=0)  # fmt: skip
             drawn.append(f"{row.name} {means[-1]:.1f}")
         axis.set_xticks(range(len(keys)), names)
-        axis.set_xlabel("training texts")
+        axis.set_xlabel("number of training texts")
         axis.set_ylabel("test accuracy, %")
-        axis.set_title(SETS[set_], loc="left", fontsize=10)
+        axis.set_title(SETS[set_])
     if not drawn:
         pyplot.close(figure)
         return None
-    handles = axes[0, 0].get_legend_handles_labels()
-    axes[0, -1].legend(*handles, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
-    save(pyplot, figure, folder / "sizes.png")
+    legend(figure, columns=3)
+    save(figure, folder / "sizes.png", caption(results, "lines: mean over seeds, bands: range of the seeds"))
     title = "Accuracy against the number of training texts, mean and range over seeds"
     return Figure(folder / "sizes.png", title, f"{title}. With all: {'; '.join(drawn)}.")
 
@@ -156,20 +150,25 @@ def draw_moved(results: Results, folder: Path) -> Figure | None:
     if not points:
         return None
     pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(8, 5))
+    figure, axis = pyplot.subplots(figsize=(8, 5.4))
     (word, *start), one, two, *others = points
     axis.plot(*start, "o", color="#000000")
-    axis.annotate(word, start, fontsize=11)
     for (text, *end), colour in ((one, "#0072B2"), (two, "#D55E00")):
         arrow = {"arrowstyle": "->", "color": colour}
         axis.annotate("", end, start, arrowprops=arrow)
         axis.plot(*end, "s", color=colour, label=f"{word} in: {text}")
-    for name, *place in others:
+    for _, *place in others:
         axis.plot(*place, ".", color="#999999")
-        axis.annotate(name, place, fontsize=8, color="#555555")
-    axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+    legend(figure)
     axis.set_xlabel("first principal component")
     axis.set_ylabel("second principal component")
-    save(pyplot, figure, folder / "moved.png")
+    axis.margins(0.1)
+    names, ends = [word, *(name for name, *_ in others)], [tuple(one[1:]) for one in (one, two)]
+    label_points(axis, names, [tuple(start), *(tuple(place) for _, *place in others)], size=9, other=ends)
+    save(
+        figure,
+        folder / "moved.png",
+        caption(results, "arrows: from the embedding to the output of X X^T", seeds="1 seed"),
+    )
     title = f"The embedding of '{word}', and the output of self-attention X X^T for it in two contexts"
     return Figure(folder / "moved.png", title, f"{title}: {one[0]}; {two[0]}")

@@ -1,0 +1,98 @@
+"""Names points of a panel so that no name covers another name, a point, or the edge of the panel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from attention_research.analysis.picture_file import freeze
+
+#: Directions in which a name is tried, as (horizontal, vertical), in this order.
+_SIDES = ((1, 0.6), (1, -0.6), (-1, 0.6), (-1, -0.6), (0, 1), (0, -1), (1, 0), (-1, 0))
+#: Distances from a point, in points of the page. A name farther than the first ones has a line to its point.
+_DISTANCES = (5, 9, 16, 24, 34, 46, 60)
+_WITHOUT_LINE = 9
+#: The radius of a point, in points of the page.
+_RADIUS = 3.5
+
+Box = tuple[float, float, float, float]
+
+
+def label_points(
+    axis: Any,
+    names: Sequence[str],
+    places: Sequence[tuple[float, float]],
+    *,
+    colours: Sequence[str] = (),
+    size: float = 8,
+    other: Sequence[tuple[float, float]] = (),
+    radii: Sequence[float] = (),
+    must: bool = True,
+) -> list[str]:
+    """Writes each name beside its point, where it covers the least, and returns the written names.
+
+    Call it last: the limits of the panel stay as they are from here on. `other` are further points that no name may
+    cover, and `radii` the sizes of the points on the page. A name without a free place is written at the best one, or
+    left out unless `must`.
+    """
+    figure = axis.figure
+    axis.set_xlim(axis.get_xlim())
+    axis.set_ylim(axis.get_ylim())
+    freeze(figure)
+    renderer, pixels = figure.canvas.get_renderer(), figure.dpi / 72
+    frame = tuple(axis.get_window_extent().extents)
+    at = [tuple(axis.transData.transform(place)) for place in places]
+    sizes = [radius * pixels for radius in radii] or [_RADIUS * pixels] * len(at)
+    marks = [_around(x, y, size) for (x, y), size in zip(at, sizes, strict=True)]
+    marks += [_around(x, y, _RADIUS * pixels) for x, y in axis.transData.transform(list(other) or [places[0]])]
+    taken: list[Box] = []
+    written = []
+    for number, (name, (x, y)) in enumerate(zip(names, at, strict=True)):
+        text = axis.annotate(name, places[number], xytext=(0, 0), textcoords="offset points", fontsize=size)
+        if colours:
+            text.set_color(colours[number])
+        extent = text.get_window_extent(renderer)
+        beyond, covered = 0.8 * sizes[number] - _RADIUS * pixels, [*taken, *marks]
+        tried = [
+            _candidate(x, y, extent.width, extent.height, side, distance * pixels + beyond, covered, frame)
+            for distance in _DISTANCES
+            for side in _SIDES
+        ]
+        cost, box, distance = min(tried, key=lambda one: one[0])
+        if cost >= 1 and not must:
+            text.remove()
+            continue
+        text.set_position(((box[0] - x) / pixels, (box[1] - y) / pixels))
+        if distance > _WITHOUT_LINE * pixels + sizes[number]:
+            end = (min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3]))
+            line = axis.transData.inverted().transform([(x, y), end])
+            axis.plot(line[:, 0], line[:, 1], color="#aaaaaa", linewidth=0.6, zorder=1)
+        taken.append(box)
+        written.append(name)
+    return written
+
+
+def _candidate(
+    x: float, y: float, width: float, height: float, side: tuple[float, float], distance: float,
+    taken: Sequence[Box], frame: Sequence[float],
+) -> tuple[float, Box, float]:  # fmt: skip
+    """(cost, box, distance): the cost is the covered area, and a little for the distance."""
+    across, up = side
+    left = x + across * distance - (width if across < 0 else width / 2 if across == 0 else 0)
+    low = y + up * distance - (height if up < 0 else height / 2 if up == 0 else 0)
+    box = (left, low, left + width, low + height)
+    covered = sum(_common(box, other) for other in taken)
+    outside = width * height - _common(box, (frame[0], frame[1], frame[2], frame[3]))
+    return covered + 4 * outside + math.log1p(distance) / 100, box, distance
+
+
+def _around(x: float, y: float, radius: float) -> Box:
+    return x - radius, y - radius, x + radius, y + radius
+
+
+def _common(one: Box, other: Box) -> float:
+    """The area that two boxes share."""
+    across = min(one[2], other[2]) - max(one[0], other[0])
+    up = min(one[3], other[3]) - max(one[1], other[1])
+    return max(0.0, across) * max(0.0, up)
