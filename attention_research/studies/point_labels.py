@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from attention_research.analysis.picture_file import freeze
 
 #: Directions in which a name is tried, as (horizontal, vertical), in this order.
@@ -15,8 +17,6 @@ _DISTANCES = (5, 9, 16, 24, 34, 46, 60)
 _WITHOUT_LINE = 9
 #: The radius of a point, in points of the page.
 _RADIUS = 3.5
-
-Box = tuple[float, float, float, float]
 
 
 def label_points(
@@ -41,25 +41,26 @@ def label_points(
     axis.set_ylim(axis.get_ylim())
     freeze(figure)
     renderer, pixels = figure.canvas.get_renderer(), figure.dpi / 72
-    frame = tuple(axis.get_window_extent().extents)
+    frame = axis.get_window_extent().extents
     at = [tuple(axis.transData.transform(place)) for place in places]
     sizes = [radius * pixels for radius in radii] or [_RADIUS * pixels] * len(at)
     marks = [_around(x, y, size) for (x, y), size in zip(at, sizes, strict=True)]
     marks += [_around(x, y, _RADIUS * pixels) for x, y in axis.transData.transform(list(other) or [places[0]])]
-    taken: list[Box] = []
+    taken = np.array(marks)  # and the names that are already written, as (left, low, right, high)
     written = []
     for number, (name, (x, y)) in enumerate(zip(names, at, strict=True)):
         text = axis.annotate(name, places[number], xytext=(0, 0), textcoords="offset points", fontsize=size)
         if colours:
             text.set_color(colours[number])
         extent = text.get_window_extent(renderer)
-        beyond, covered = 0.8 * sizes[number] - _RADIUS * pixels, [*taken, *marks]
         tried = [
-            _candidate(x, y, extent.width, extent.height, side, distance * pixels + beyond, covered, frame)
-            for distance in _DISTANCES
+            (_beside(x, y, extent.width, extent.height, side, distance), distance)
+            for distance in np.array(_DISTANCES) * pixels + 0.8 * sizes[number] - _RADIUS * pixels
             for side in _SIDES
         ]
-        cost, box, distance = min(tried, key=lambda one: one[0])
+        costs = [_cost(box, taken, frame) + 0.01 * math.log1p(distance) for box, distance in tried]
+        cost = min(costs)
+        box, distance = tried[costs.index(cost)]
         if cost >= 1 and not must:
             text.remove()
             continue
@@ -68,31 +69,33 @@ def label_points(
             end = (min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3]))
             line = axis.transData.inverted().transform([(x, y), end])
             axis.plot(line[:, 0], line[:, 1], color="#aaaaaa", linewidth=0.6, zorder=1)
-        taken.append(box)
+        taken = np.vstack([taken, box])
         written.append(name)
     return written
 
 
-def _candidate(
-    x: float, y: float, width: float, height: float, side: tuple[float, float], distance: float,
-    taken: Sequence[Box], frame: Sequence[float],
-) -> tuple[float, Box, float]:  # fmt: skip
-    """(cost, box, distance): the cost is the covered area, and a little for the distance."""
+def _beside(
+    x: float, y: float, width: float, height: float, side: tuple[float, float], distance: float
+) -> tuple[float, float, float, float]:
+    """The box of a name at a distance from a point."""
     across, up = side
     left = x + across * distance - (width if across < 0 else width / 2 if across == 0 else 0)
     low = y + up * distance - (height if up < 0 else height / 2 if up == 0 else 0)
-    box = (left, low, left + width, low + height)
-    covered = sum(_common(box, other) for other in taken)
-    outside = width * height - _common(box, (frame[0], frame[1], frame[2], frame[3]))
-    return covered + 4 * outside + math.log1p(distance) / 100, box, distance
+    return left, low, left + width, low + height
 
 
-def _around(x: float, y: float, radius: float) -> Box:
+def _around(x: float, y: float, radius: float) -> tuple[float, float, float, float]:
     return x - radius, y - radius, x + radius, y + radius
 
 
-def _common(one: Box, other: Box) -> float:
-    """The area that two boxes share."""
-    across = min(one[2], other[2]) - max(one[0], other[0])
-    up = min(one[3], other[3]) - max(one[1], other[1])
-    return max(0.0, across) * max(0.0, up)
+def _cost(box: tuple[float, float, float, float], taken: np.ndarray, frame: np.ndarray) -> float:
+    """The area of a box that covers others, and four times the area outside of the panel."""
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    return float(_common(box, taken).sum() + 4 * (area - _common(box, frame[None])[0]))
+
+
+def _common(box: tuple[float, float, float, float], others: np.ndarray) -> np.ndarray:
+    """The areas that a box shares with others."""
+    across = np.minimum(box[2], others[:, 2]) - np.maximum(box[0], others[:, 0])
+    up = np.minimum(box[3], others[:, 3]) - np.maximum(box[1], others[:, 1])
+    return np.maximum(across, 0) * np.maximum(up, 0)

@@ -19,9 +19,9 @@ WIDEST, SMALLEST = 11.3, 7
 SLACK = 2.0
 #: What an axis says -> the least and the largest value that it can show.
 POSSIBLE = (
-    (re.compile(r"^(?!.*(error|minus|difference)).*(accuracy|score|recall|F1|BLEU|precision).*%"), (0.0, 100.0)),
+    (re.compile(r"^(?!.*(error|minus|difference)).*(accuracy|recall|F1|BLEU|precision).*%"), (0.0, 100.0)),
     (re.compile(r"error.*%|BLEU|perplexity|milliseconds|megabytes", re.IGNORECASE), (0.0, np.inf)),
-    (re.compile(r"^(share|recall|next-token accuracy, share)"), (0.0, 1.0)),
+    (re.compile(r"^(share(?!.*%)|recall|next-token accuracy, share)"), (0.0, 1.0)),
 )
 
 

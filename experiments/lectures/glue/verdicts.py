@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from attention_research.studies.figures import COLOURS, Figure, canvas, caption, legend, save
+from attention_research.studies.figures import Figure, canvas, caption, legend, row_styles, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Verdict, between, conclude
 
@@ -48,14 +48,14 @@ def draw(results: Results, folder: Path) -> Figure | None:
     pyplot = canvas()
     groups = {**TASKS, "average": "average of the tasks"}
     figure, axes = pyplot.subplots(1, len(groups), figsize=(10, 4), sharey=True)
+    looks = row_styles(results)
     for number, row in enumerate(ROWS):
         if row not in rows:
             continue
         scores = {task: results.values(row, f"{task}.score") for task in TASKS} | {"average": averages(results, row)}
-        style = {"color": COLOURS[1 + number // 2], "markerfacecolor": COLOURS[1 + number // 2], "linestyle": "none"}
-        style |= {"markerfacecolor": "none"} if row.endswith("_scratch") else {}
+        style = {**looks[row], "linestyle": "none", "label": ROWS[row]}
         for axis, task in zip(axes, groups, strict=True):
-            axis.plot([number] * len(scores[task]), scores[task], "so"[number // 2], label=ROWS[row], **style)
+            axis.plot([number] * len(scores[task]), scores[task], **style)
     for axis, (task, name) in zip(axes, groups.items(), strict=True):
         if floors := results.values(rows[0], f"{task}.majority_accuracy"):
             axis.axhline(floors[0], color="grey", linewidth=1, label="accuracy of the majority class")

@@ -79,11 +79,11 @@ def draw_amplification(results: Results, folder: Path) -> Figure | None:
                         said.append(f"{label}, gain {gain:g}: {curve[-1]:.2g}")
         axes[0, column].set_title(f"gain of the initial weights {gain:g}")
         axes[1, column].set_xlabel("layer")
-    for axis, label in zip(axes[:, 0], ("relative change / that of layer 1", "root mean square of activations"),
-                           strict=True):  # fmt: skip
-        axis.set_ylabel(label)
-    for axis in axes.flat:
-        axis.set_yscale("log")
+    labels = ("relative change / that of layer 1", "root mean square of activations")
+    for line, label in zip(axes, labels, strict=True):
+        for axis in line:
+            axis.set_ylabel(label)
+            axis.set_yscale("log")
     legend(figure, columns=5)
     where = folder / "amplification.png"
     save(figure, where, caption(results, "lines: median over seeds"))
@@ -98,7 +98,7 @@ def draw_batch_sizes(results: Results, folder: Path) -> Figure | None:
         return None
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(7, 4.4))
-    for (norm, curve), style in zip(curves.items(), styles_of(NORMS).values(), strict=False):
+    for (norm, curve), style in zip(curves.items(), [*styles_of(["no_norm", *NORMS]).values()][1:], strict=False):
         if curve:
             axis.plot(sizes, curve, label=norm.replace("_", " "), **style)
     axis.set_xscale("log", base=2)

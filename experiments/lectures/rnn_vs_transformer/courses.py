@@ -13,6 +13,16 @@ from attention_research.studies.figures import Figure, canvas, caption, legend, 
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Comparison, between
 
+#: The models of all figures; a model has the same style in each.
+MODELS = (
+    "vanilla RNN",
+    "LSTM",
+    "LSTM with attention",
+    "RNNsearch (GRU)",
+    "Transformer",
+    "Transformer without positions",
+)
+
 
 def measure_course(*, workdir: Path, sentences: int, seed: int, **_: Any) -> dict[str, Any]:
     """Measures BLEU of every checkpoint on some test sentences with the seconds of training until then, the target
@@ -101,7 +111,7 @@ def draw_course(results: Results, folder: Path) -> Figure | None:
         return None
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(8.5, 5))
-    for (name, seeds), style in zip(found.items(), styles_of(found).values(), strict=True):
+    for (name, seeds), style in ((one, styles_of(MODELS)[one[0]]) for one in found.items()):
         for number, course in enumerate(seeds):
             axis.plot(*zip(*course, strict=True), label=name if number == 0 else None, linewidth=1.2, markersize=4,
                       **style)  # fmt: skip

@@ -35,7 +35,7 @@ from attention_research.studies.verdicts import (
 )
 
 from ..recall import measure_recall
-from .courses import at_equal_time, draw_course, measure_course, seconds_to_loss
+from .courses import MODELS, at_equal_time, draw_course, measure_course, seconds_to_loss
 
 CONFIG = "configs/translation/recurrent.py"
 GENERAL = {"kind": "global", "score": {"kind": "general"}}
@@ -238,7 +238,7 @@ def draw_recall(results: Results, folder: Path) -> Figure | None:
         return None
     pyplot = canvas()
     figure, axes = pyplot.subplots(1, len(panels), figsize=(10.5, 4.6), sharey=True)
-    style_of = styles_of(NAMES.values())
+    style_of = styles_of(MODELS)
     for axis, (task, title) in zip(axes, panels.items(), strict=True):
         for name, delays, recalls in found[task]:
             axis.plot(delays, recalls, label=name, linewidth=1.2, markersize=4, **style_of[name])
