@@ -125,7 +125,8 @@ def test_the_pictures_say_what_they_show(study, tmp_path):
     pair = [entry(row, reviews=[review(3, {0}, gold=None)]) for row in ("real", "real_soft")]
     assert "3, soft attention: 0.30 (true 0.25): the" in real(results(study, *pair), tmp_path).alt
     drawn_curves = curves(results(study, *rows_of(75.0)), tmp_path)
-    assert drawn_curves.path.exists() and "generator, independent: generated reviews: precision, % 76 at 15.0 %" in drawn_curves.alt
+    assert drawn_curves.path.exists()
+    assert "generator, independent: generated reviews: precision, % 76 at 15.0 %" in drawn_curves.alt
     assert curves(results(study), tmp_path) is None
 
 
