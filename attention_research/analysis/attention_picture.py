@@ -44,8 +44,9 @@ def figure_of(attention: Attention) -> Any:
     top = 0.25 + 0.2 * len(head)
     height = top + sum(block.height for block in blocks)
     plain: Any = {"font.family": "sans-serif", "axes.linewidth": 0.5, "axes.grid": False, "text.parse_math": False}
+    plain["figure.constrained_layout.use"] = False
     with matplotlib.rc_context(plain):
-        figure = Figure(figsize=(width, height), dpi=_DPI, facecolor="white", layout="none")
+        figure = Figure(figsize=(width, height), dpi=_DPI, facecolor="white")
         FigureCanvasAgg(figure)
         figure.text(0.15 / width, 1 - 0.15 / height, "\n".join(head), va="top", fontsize=10, linespacing=1.4)
         for block in blocks:

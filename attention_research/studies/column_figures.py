@@ -101,7 +101,7 @@ def _printed(results: Results, name: str) -> dict[str, float]:
 def _floor_lines(results: Results, column: Column, rows: list[str]) -> dict[str, float]:
     """Name -> number of each floor of a column on the data of some rows: from floors that are trials, else from those
     that evaluations store."""
-    found = {}
+    found: dict[str, float] = {}
     for entry in results.floors:
         if set(entry.trial.stages[0]["settings"]["rows"]).isdisjoint(rows):
             continue
