@@ -17,6 +17,10 @@ class Greedy(LeftToRight):
 
     There is one hypothesis per row (K = 1). Its score is its log-probability, without a length penalty. The result of a
     row does not depend on the other rows or on the padding.
+
+    >>> log_p = jnp.log(jnp.array([[0.1, 0.6, 0.3]]))
+    >>> Greedy().choose(log_p, None, jnp.array(0)).tolist()
+    [1]
     """
 
     def __init__(self, *, extra_length: NonNegative = 50):

@@ -30,6 +30,15 @@ class LanguageModel(nnx.Module):
     `self_attention`, `feed_forward`, `norm` and `positions` are the defaults of the stack. If `head_width` is None, it
     is width / num_heads. Positions count from the first token of the source and continue in the target. Source and
     target have at most `max_length` tokens each.
+
+    >>> from attention_research.config import build_model
+    >>> section = {"kind": "language_model", "width": 8, "num_heads": 2, "num_layers": 1}
+    >>> section["feed_forward"] = {"kind": "dense", "hidden_width": 16}
+    >>> make = build_model(section, max_length=8, vocabulary_size=20)
+    >>> batch = {"source": jnp.array([[5, 6]]), "target": jnp.array([[7, 8, 2]])}  # a prompt and what follows
+    >>> score = lambda: make(rngs=nnx.Rngs(0)).log_likelihood(batch)[0]
+    >>> jax.eval_shape(score)["log_likelihood"].shape
+    (1, 3)
     """
 
     def __init__(

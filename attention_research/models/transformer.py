@@ -24,6 +24,15 @@ class Transformer(nnx.Module):
     A decoding step reads a cache with the current position and the caches of the layers. The cross-attentions cache
     everything that they need of the memory. Packed batches are for training only; `start` and `step` take one example
     per row.
+
+    >>> from attention_research.config import build_model
+    >>> section = {"kind": "transformer", "width": 8, "num_heads": 2, "num_layers": 1}
+    >>> section["feed_forward"] = {"kind": "dense", "hidden_width": 16}
+    >>> make = build_model(section, max_length=8, vocabulary_size=20)
+    >>> batch = {"source": jnp.array([[5, 6, 2]]), "target": jnp.array([[7, 2]])}
+    >>> score = lambda: make(rngs=nnx.Rngs(0)).log_likelihood(batch)[0]
+    >>> jax.tree.map(jnp.shape, jax.eval_shape(score))  # `jax.jit(score)()` computes them
+    {'log_likelihood': (1, 2), 'log_normalizer': (1, 2), 'mask': (1, 2), 'smooth_log_likelihood': (1, 2)}
     """
 
     def __init__(

@@ -36,6 +36,11 @@ class LinformerAttention(MultiHeadAttention):
     """Attention to projected keys and values, for sequences up to `max_length`.
 
     A shorter sequence uses the first columns of the projections, as if it were padded.
+
+    >>> make = dict(width=8, num_heads=2, head_width=None, max_length=16, rngs=nnx.Rngs(0))
+    >>> y, collected = LinformerAttention(rank=4, **make)(jnp.ones((1, 16, 8)))
+    >>> y.shape, collected["attention_weights"].shape  # 16 queries, 4 projected keys
+    ((1, 16, 8), (1, 2, 16, 4))
     """
 
     def __init__(

@@ -30,7 +30,12 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 class DenseFeedForward(nnx.Module):
-    """A feed-forward network with one hidden layer, [B T D] -> [B T F] -> [B T D]. `hidden_width` is F (d_ff)."""
+    """A feed-forward network with one hidden layer, [B T D] -> [B T F] -> [B T D]. `hidden_width` is F (d_ff).
+
+    >>> layer = DenseFeedForward(width=8, hidden_width=32, rngs=nnx.Rngs(0))
+    >>> layer(jnp.ones((1, 3, 8)))[0].shape
+    (1, 3, 8)
+    """
 
     def __init__(
         self,

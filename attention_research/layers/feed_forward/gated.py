@@ -23,6 +23,10 @@ class GatedFeedForward(nnx.Module):
     """A gated feed-forward, [B T D] -> [B T F] -> [B T D].
 
     `gate` holds W and b, `hidden` V and c, `output` W2 and b2.
+
+    >>> layer = GatedFeedForward(width=8, hidden_width=32, activation="gelu", rngs=nnx.Rngs(0))
+    >>> layer(jnp.ones((1, 3, 8)))[0].shape
+    (1, 3, 8)
     """
 
     def __init__(

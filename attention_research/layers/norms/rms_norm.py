@@ -11,7 +11,11 @@ from attention_research.signatures import Positive, PositiveFloat
 
 
 class RMSNorm(nnx.Module):
-    """RMSNorm over the last axis of width D, with gain [D] (ones) and no bias; the mean square is in float32."""
+    """RMSNorm over the last axis of width D, with gain [D] (ones) and no bias; the mean square is in float32.
+
+    >>> print(RMSNorm(width=2, rngs=nnx.Rngs(0))(jnp.array([3.0, 4.0])))  # divided by sqrt(12.5)
+    [0.85 1.13]
+    """
 
     def __init__(self, *, width: Positive, epsilon: PositiveFloat = 1e-6, rngs: nnx.Rngs):
         del rngs

@@ -16,6 +16,10 @@ class LearnedPositions(nnx.Module):
     """Adds one learned vector per position, from a table of `max_length` vectors initialized from N(0, 1/width).
 
     Raises ValueError if rows are too long (`check_length`).
+
+    >>> layer = LearnedPositions(width=4, max_length=16, rngs=nnx.Rngs(0))
+    >>> layer(jnp.zeros((1, 2, 4)), jnp.arange(2)[None]).shape
+    (1, 2, 4)
     """
 
     def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):

@@ -15,6 +15,11 @@ class SinusoidalPositions(nnx.Module):
     """Adds sinusoidal encodings to the embeddings.
 
     Positions [B T] count from 0 and are below `max_length` (`check_length`).
+
+    >>> layer = SinusoidalPositions(width=4, max_length=16, rngs=nnx.Rngs(0))
+    >>> print(layer(jnp.zeros((1, 2, 4)), jnp.arange(2)[None]))
+    [[[0.   1.   0.   1.  ]
+      [0.84 0.54 0.01 1.  ]]]
     """
 
     def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):

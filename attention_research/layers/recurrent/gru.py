@@ -17,6 +17,11 @@ class GRUCell(nnx.Module):
     """A GRU cell with the state "hidden" [B D] and kernels [I 3D] and [D 3D] in the order r, z, n.
 
     The input bias is [3D]; the state bias [D] is inside the product with r.
+
+    >>> cell = GRUCell(width=4, input_width=3, rngs=nnx.Rngs(0))
+    >>> state = cell(jnp.ones((2, 3)), cell.initial(2, jnp.float32))
+    >>> jax.tree.map(jnp.shape, state)
+    {'hidden': (2, 4)}
     """
 
     def __init__(self, *, width: Positive, input_width: Given[int], rngs: nnx.Rngs):

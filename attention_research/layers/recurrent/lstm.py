@@ -17,6 +17,11 @@ class LSTMCell(nnx.Module):
     """An LSTM cell with the state "hidden" and "cell" [B D].
 
     Kernels [I 4D] and [D 4D] are in the order i, f, g, o; the bias is [4D].
+
+    >>> cell = LSTMCell(width=4, input_width=3, rngs=nnx.Rngs(0))
+    >>> state = cell(jnp.ones((2, 3)), cell.initial(2, jnp.float32))
+    >>> jax.tree.map(jnp.shape, state)
+    {'cell': (2, 4), 'hidden': (2, 4)}
     """
 
     def __init__(self, *, width: Positive, input_width: Given[int], rngs: nnx.Rngs):
