@@ -1,7 +1,7 @@
 """Writes the pages of the API: one for each package in the list of `docs/api.md`, and one for each public module.
 
 The page of a package lists its modules with the first sentence of their docstrings and their public names. The page of
-a module has its docstring, functions and classes in the order of the source, then constants.
+a module has its docstring, then its functions and classes (those that a package exports first), then its constants.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from docutils import nodes
 from site_docstrings import first_sentence
-from site_modules import ROOT, Module, modules, short
+from site_modules import ROOT, Module, is_exported, modules, short
 from sphinx.application import Sphinx
 
 LISTED = re.compile(
@@ -112,7 +112,8 @@ def module_page(one: Module, title: str) -> str:
 def _objects(one: Module) -> Iterator[str]:
     named = [*((name, "autofunction") for name in one.functions), *((name, "autoclass") for name in one.classes)]
     text = one.path.read_text(encoding="utf-8")
-    named.sort(key=lambda entry: re.search(rf"^(?:async )?(?:def|class) {entry[0]}\b", text, re.MULTILINE).start())
+    place = lambda name: re.search(rf"^(?:async )?(?:def|class) {name}\b", text, re.MULTILINE).start()
+    named.sort(key=lambda entry: (not is_exported(one, entry[0]), place(entry[0])))
     directives = [
         f".. {directive}:: {one.name}.{name}" + ("\n   :members:" if directive == "autoclass" else "")
         for name, directive in named

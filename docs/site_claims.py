@@ -24,6 +24,7 @@ MARKS = {
 VERDICT = "|".join(map(re.escape, (*STATUSES, NOT_RECORDED, NOT_BUILT)))
 #: A row of a table of claims, and of the table that counts the verdicts.
 ANCHOR = r'<a id="(?P<id>[\w-]+)"></a>\[[\w-]+\]\(#[\w-]+\)'
+COMMAND = re.compile(r"\| `attention-research reproduce (?P<study>\S+) --scale=(?P<scale>\w+)` \|")
 ROW = re.compile(rf"^\| (?P<claim>.+) {ANCHOR} \| (?P<rest>.+) \| (?P<verdict>{VERDICT}) \|$", re.MULTILINE)
 COUNT = re.compile(rf"^\| (?P<verdict>{VERDICT}) \| (?P<count>\d+) \|$", re.MULTILINE)
 
@@ -52,6 +53,11 @@ def marked(text: str) -> str:
             f"| {row['rest']} | {badge(row['verdict'])} |"
         ),
         text,
+    )
+    text = COMMAND.sub(lambda found: f"| {found['study'].replace('/', '/<wbr>')} at {found['scale']} |", text)
+    text = text.replace("| claim | notes | command |", "| claim | notes | study |")
+    text = text.replace(
+        "the command that tests it", "the study that tests it (`attention-research reproduce STUDY`)", 1
     )
     text = COUNT.sub(lambda row: f"| {badge(row['verdict'])} | {row['count']} |", text)
     return text.replace("\n## ", '\n<div id="claims-filter"></div>\n\n## ', 1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.util.inspect import stringify_signature
 
 ARXIV = re.compile(r"arXiv\s+(?P<number>\d{4}\.\d{4,5})")
 #: Code between backticks, also across lines.
@@ -16,7 +19,7 @@ SENTENCE = re.compile(r"(?:`[^`]*`|[^`])+?(?<!\bal)(?<!\b[A-Z])[.!?](?=\s+[A-Z`]
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", lambda app, what, name, thing, options, lines: as_rst(lines))
-    app.connect("autodoc-process-signature", lambda app, what, name, thing, options, *parts: readable(*parts))
+    app.connect("autodoc-process-signature", sign)
     return {"parallel_read_safe": True}
 
 
@@ -29,6 +32,18 @@ def first_sentence(docstring: str | None) -> str:
     paragraph = " ".join((docstring or "").strip().split("\n\n")[0].split())
     found = SENTENCE.match(paragraph)
     return found[0] if found else paragraph and f"{paragraph}."
+
+
+def sign(app: Sphinx, what: str, name: str, thing: Any, options: Any, *parts: str | None) -> Any:
+    """The signature and return type of an object.
+
+    Autodoc reads that of a class from its metaclass, which for a Flax module accepts anything.
+    """
+    if what == "class" and parts[0] == "(*args: Any, **kwargs: Any)":
+        own = inspect.signature(thing.__init__)
+        own = own.replace(parameters=[*own.parameters.values()][1:], return_annotation=own.empty)  # without self
+        return stringify_signature(own, unqualified_typehints=True), None
+    return readable(*parts)
 
 
 def readable(signature: str | None, returned: str | None) -> tuple[str | None, str | None]:

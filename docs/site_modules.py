@@ -109,3 +109,12 @@ def defined(namespace: str, name: str) -> str | None:
     if name in found.handed_on:
         return defined(found.handed_on[name], name)
     return f"{namespace}.{name}" if name in (*found.functions, *found.classes, *found.constants) else None
+
+
+def is_exported(home: Module, name: str) -> bool:
+    """Whether a package above a module hands on one of its names."""
+    parts = home.name.split(".")
+    above = (module(".".join(parts[:count])) for count in range(1, len(parts)))
+    return any(
+        package.handed_on.get(name) and defined(package.name, name) == f"{home.name}.{name}" for package in above
+    )

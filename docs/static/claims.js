@@ -7,7 +7,7 @@
       row: link.closest("tr"),
       text: cells[0].textContent.toLowerCase(),
       notes: cells[1].textContent.trim().split(", "),
-      study: cells[2].textContent.match(/reproduce (\S+)/)?.[1] ?? "",
+      study: cells[2].textContent.trim().split(" ")[0],
       verdict: cells[5].textContent.trim().replace(/^\S+ /, ""),
     };
   });

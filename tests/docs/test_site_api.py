@@ -74,6 +74,21 @@ def test_modules_with_exported_names_come_first():
     )
 
 
+def test_exported_names_come_first_on_a_page():
+    text = site_api.module_page(site_modules.module("attention_research.kernels.attention.api"), "Kernels")
+    described = [full.rpartition(".")[2] for full in DIRECTIVE.findall(text)]
+    assert described.index("attention_weights") < described.index("prefers_blocks")
+
+
+def test_the_signature_of_a_flax_module_is_that_of_its_constructor():
+    from attention_research.layers.norms.layer_norm import LayerNorm
+
+    anything = "(*args: Any, **kwargs: Any)"
+    signature, _ = site_docstrings.sign(None, "class", "LayerNorm", LayerNorm, None, anything, None)
+    assert signature.startswith("(*, width: Positive, epsilon: PositiveFloat = 1e-06, rngs")
+    assert site_docstrings.sign(None, "function", "f", len, None, anything, None) == (anything, None)
+
+
 def test_a_sentence_ends_where_the_next_begins():
     first = site_docstrings.first_sentence
     assert first("Of Wang et al. 2020 by J. Smith: `a. B`. More.\n\nEnd.") == "Of Wang et al. 2020 by J. Smith: `a. B`."

@@ -27,7 +27,7 @@ TABLE = """# Claims
 
 | claim | notes | command | measured | learned | verdict |
 | --- | --- | --- | --- | --- | --- |
-| One \\| two. <a id="one"></a>[one](#one) | 000, 004 | `reproduce a/b` | x | yes | held |
+| One. <a id="one"></a>[one](#one) | 000, 004 | `attention-research reproduce a/b --scale=cpu` | x | yes | held |
 | Not so. <a id="no"></a>[no](#no) | 001 | `reproduce c/d` | y | no | did not hold |
 """
 
@@ -35,8 +35,9 @@ TABLE = """# Claims
 def test_verdicts_get_a_mark_and_claims_a_link():
     text = site_claims.marked(TABLE)
     assert '| <span class="verdict held">✓ held</span> | 1 |' in text
-    assert 'One \\| two. <a id="one" class="permalink" href="#one">one</a> | 000, 004 |' in text
+    assert 'One. <a id="one" class="permalink" href="#one">one</a> | 000, 004 |' in text
     assert text.count('<span class="verdict held">') == 2 and text.count('"verdict failed">✗ did not hold<') == 1
+    assert "| 000, 004 | a/<wbr>b at cpu | x |" in text and "| claim | notes | study |" in text
     assert text.index("claims-filter") < text.index("## Topic")
 
 
@@ -74,10 +75,10 @@ def test_every_record_has_a_card():
 
 PAGE = """<!doctype html><div id="claims-filter"></div><section><section id="topic"><h2>Topic</h2><table><tbody>
 <tr><td>Attention helps. <a id="one" class="permalink" href="#one">one</a></td><td>000, 004</td>
-<td>attention-research reproduce a/b --scale=cpu</td><td></td><td></td><td>✓ held</td></tr>
+<td>a/b at cpu</td><td></td><td></td><td>✓ held</td></tr>
 </tbody></table></section><section id="other"><h2>Other</h2><table><tbody>
 <tr><td>Speed matters. <a id="two" class="permalink" href="#two">two</a></td><td>001</td>
-<td>attention-research reproduce c/d --scale=cpu</td><td></td><td></td><td>✗ did not hold</td></tr>
+<td>c/d at cpu</td><td></td><td></td><td>✗ did not hold</td></tr>
 </tbody></table></section></section><script src="claims.js"></script>"""
 
 
@@ -101,6 +102,9 @@ def test_the_filter_hides_what_does_not_fit(tmp_path):
         page.select_option("[name=notes]", "004")
         assert seen() == ["topic"]
         page.select_option("[name=notes]", "")
+        page.select_option("[name=study]", "c/d")
+        assert seen() == ["other"]
+        page.select_option("[name=study]", "")
         page.focus("[name=text]")
         page.keyboard.type("speed")
         assert seen() == ["other"]
