@@ -60,6 +60,10 @@ def divergence(maps: Iterable[Float[np.ndarray, "L N T S"]]) -> Float[np.ndarray
     """The mean Jensen-Shannon divergence, in bits, between pairs of heads of a layer, over all rows.
 
     It is 0 for equal heads, and 1 for heads that never attend to the same position.
+
+    >>> maps = np.array([[[[1.0, 0.0]], [[0.0, 1.0]]]])  # [L N T S]: two heads that look at different positions
+    >>> divergence([maps]).tolist()
+    [1.0]
     """
     total: Any = 0.0
     rows = 0

@@ -13,7 +13,12 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
 
 
 def weights_without_biases(config: Config) -> dict[str, int]:
-    """{"weights_without_biases": the number of parameters whose name does not end in "bias"}."""
+    """{"weights_without_biases": the number of parameters whose name does not end in "bias"}.
+
+    >>> from attention_research.config.files import load
+    >>> weights_without_biases(load("translation/transformer:cpu"))["weights_without_biases"] > 1_000_000
+    True
+    """
     count = 0
     for name, shape in shapes(config).items():
         size = 1

@@ -14,7 +14,14 @@ from jaxtyping import Float
 
 
 def rollout(weights: Float[np.ndarray, "L N T T"]) -> Float[np.ndarray, "L T T"]:
-    """R_1 to R_L of one sequence. Rows sum to 1. Raises ValueError if the maps are not square."""
+    """R_1 to R_L of one sequence. Rows sum to 1. Raises ValueError if the maps are not square.
+
+    >>> uniform = np.full((2, 1, 3, 3), 1 / 3)  # two layers, one head
+    >>> print(rollout(uniform)[1], rollout(uniform)[1].sum(axis=-1))
+    [[0.5  0.25 0.25]
+     [0.25 0.5  0.25]
+     [0.25 0.25 0.5 ]] [1. 1. 1.]
+    """
     if weights.shape[2] != weights.shape[3]:
         raise ValueError(f"rollout: self-attention is square, got {weights.shape[2]} x {weights.shape[3]}")
     found, so_far = [], np.eye(weights.shape[2])

@@ -50,7 +50,11 @@ def clean(language: str, text: str) -> str:
 
 
 def keep(first: str, second: str) -> bool:
-    """Whether two cleaned verses are a usable pair: neither is empty, too long, or much longer than the other."""
+    """Whether two cleaned verses are a usable pair: neither is empty, too long, or much longer than the other.
+
+    >>> keep("In the beginning", "Au commencement"), keep("In the beginning", "")
+    (True, False)
+    """
     shorter, longer = sorted((len(first), len(second)))
     words = max(len(first.split()), len(second.split()))
     return shorter > 0 and longer <= MAX_RATIO * shorter and words <= MAX_WORDS

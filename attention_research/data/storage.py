@@ -68,6 +68,9 @@ def content_hash(settings: Any, *texts: Iterable[str]) -> str:
     """A hash of settings (as JSON) and of any number of lists of lines, 20 hexadecimal digits.
 
     Each line is preceded by its length, so that different lists are hashed as different bytes.
+
+    >>> content_hash({"pieces": 8000}, ["a line"]) == content_hash({"pieces": 8000}, ["a", "line"])
+    False
     """
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for text in texts:

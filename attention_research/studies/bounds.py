@@ -23,7 +23,11 @@ def bounded(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def thinned(points: list[Any]) -> list[Any]:
-    """At most `POINTS` points of a curve at equal distances, with the first and the last point."""
+    """At most `POINTS` points of a curve at equal distances, with the first and the last point.
+
+    >>> len(thinned(list(range(1000)))), thinned(list(range(1000)))[-1]
+    (200, 999)
+    """
     kept = points[:: math.ceil(len(points) / POINTS) or 1]
     return kept if not points or kept[-1] is points[-1] else [*kept[: POINTS - 1], points[-1]]
 

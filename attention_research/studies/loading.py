@@ -38,7 +38,11 @@ _ROOT, _PACKAGED = "attention_research_study", bundled.package("experiments")
 
 
 def find_studies(experiments: Path | None = None) -> dict[str, str]:
-    """Name -> one-line title of every packaged study, or of those in a folder; the sources are read and not run."""
+    """Name -> one-line title of every packaged study, or of those in a folder; the sources are read and not run.
+
+    >>> "ablation/attention" in find_studies()
+    True
+    """
     home = experiments or bundled.folder("experiments")
     titles = {_name(path.relative_to(home)): _title(path) for path in home.rglob("*.py")}
     return {name: title for name, title in sorted(titles.items()) if title is not None}
@@ -67,6 +71,10 @@ def load_study(name: str, experiments: Path | None = None) -> Study:
     With ``experiments`` names are looked up in that folder. The study in a file of your own is named after its path
     from the current folder, or after its folder and file where it lies outside. Raises `ConfigError`, one line, for a
     study that is not there (it names the nearest) and for a file that fails.
+
+    >>> study = load_study("ablation/attention")
+    >>> len(study.rows) > 5, "quick" in study.scales
+    (True, True)
     """
     home = experiments or bundled.folder("experiments")
     path, own = Path(name), False

@@ -55,7 +55,11 @@ def recorded(experiments: Path) -> list[Path]:
 
 
 def is_result(value: Any) -> bool:
-    """Whether a value is the result of a trial."""
+    """Whether a value is the result of a trial.
+
+    >>> is_result({"stages": {}}), is_result([])
+    (True, False)
+    """
     return isinstance(value, dict) and isinstance(value.get("stages", {}), dict)
 
 
@@ -85,7 +89,11 @@ def _one_file_a_trial(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def parse(text: str | bytes) -> dict[str, dict[str, Any]]:
-    """The trials in the text of a record, by id."""
+    """The trials in the text of a record, by id.
+
+    >>> parse(text_of([{"id": "a", "seed": 0, "stages": {}}]))["a"]["seed"]
+    0
+    """
     shared: dict[str, Any] = {}
 
     def resolved(value: dict[str, Any]) -> Any:

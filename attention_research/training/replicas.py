@@ -54,7 +54,11 @@ def member_configs(config: Config) -> list[Config]:
 
 
 def may_vary(path: str) -> bool:
-    """Whether replicas may differ in this setting."""
+    """Whether replicas may differ in this setting.
+
+    >>> may_vary("training.learning_rate"), may_vary("model.num_heads")
+    (True, False)
+    """
     return path in MAY_VARY or path.endswith(".dropout_rate")
 
 
