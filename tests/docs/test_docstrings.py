@@ -22,7 +22,8 @@ FILES = sorted(
 )
 #: Files whose examples compile programs: for several minutes, all together.
 COMPILED = tuple(f"attention_research/{one}" for one in (
-    "kernels/", "layers/", "models/", "decoding/", "accounting/", "analysis/parameter_counts.py", "config/construction.py",
+    "kernels/", "layers/", "models/", "decoding/", "accounting/", "analysis/parameter_counts.py",
+    "config/construction.py",
 ))  # fmt: skip
 #: What docs/api.md says that examples assume.
 NAMES = {"jax": jax, "jnp": jnp, "np": np}
