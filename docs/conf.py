@@ -13,7 +13,7 @@ from site_sources import linkcode_resolve  # noqa: E402, F401
 
 project = "attention_research"
 copyright = "the authors, Apache-2.0"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.linkcode", "site_extension"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.linkcode", "site_extension"]
 root_doc = "docs/index"
 include_patterns = ["docs/**", "experiments/**/*.md", "benchmarks/README.md", "CHANGELOG.md"]
 
@@ -23,6 +23,15 @@ myst_dmath_allow_labels = False
 html_math_renderer = "mathml"
 # Pages with study tables may begin at any heading level. A type such as `bytes` may have the name of an attribute.
 suppress_warnings = ["myst.header", "ref.python"]
+
+# Notebooks are executed when they have changed. The cache is in the folder of the site.
+nb_execution_mode = "cache"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 1200
+nb_execution_in_temp = True
+nb_merge_streams = True
+nb_output_stderr = "remove"
+nb_ipywidgets_js = {}
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

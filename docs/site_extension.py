@@ -6,12 +6,15 @@
 - `site_reference` adds pages of all commands and settings, and `site_studies` one of all recorded tables.
 - `site_claims` marks the verdicts of `docs/claims.md`; `docs/claims.csv` of the site has the claims as data.
 - A link to a folder leads to the README of the folder, and an arXiv number is a link to its paper.
+- A notebook has a link to download it.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import re
+import shutil
 from pathlib import Path
 
 import site_claims
@@ -41,26 +44,46 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def front_door(app: Sphinx, failure: Exception | None) -> None:
-    """Writes docs/claims.csv, and a root page that redirects to the front page docs/index.html."""
+    """Writes docs/claims.csv, the notebooks, and a root page that redirects to the front page docs/index.html."""
     claims = claims_of_the_lectures(Path(app.srcdir))
     with open(Path(app.outdir, "docs/claims.csv"), "w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, list(claims[0]), lineterminator="\n")
         table.writeheader()
         table.writerows(claims)
+    for notebook in Path(app.srcdir, "docs").glob("*.ipynb"):
+        shutil.copy(notebook, Path(app.outdir, "docs"))
     page = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=docs/index.html">'
     Path(app.outdir, "index.html").write_text(f'{page}<a href="docs/index.html">{app.config.project}</a>\n')
 
 
 def complete(app: Sphinx, page: str, source: list[str]) -> None:
-    """Adds recorded results to a page, and completes its links."""
+    """Adds recorded results to a page, and completes its links. Of a notebook, only the text cells are changed."""
     folder, text = Path(app.srcdir, page).parent, source[0]
+    if Path(app.srcdir, f"{page}.ipynb").is_file():
+        source[0] = completed_notebook(text, folder, Path(page).name)
+        return
     if page.startswith("experiments/") and page.endswith("/README"):
         text += recorded(folder)
     if page == "docs/catalogue":
         text = linked_catalogue(text)
     if page == site_claims.PAGE:
         text = site_claims.marked(text)
-    source[0] = LINK.sub(lambda link: f"]({_readme(folder, link['path'])})", linked(text))
+    source[0] = _links(text, folder)
+
+
+def completed_notebook(text: str, folder: Path, name: str) -> str:
+    """The notebook with completed links, and a link to its file, which `front_door` copies, below its first cell."""
+    notebook = json.loads(text)
+    for number, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] == "markdown":
+            cell["source"] = _links("".join(cell["source"]), folder)
+            if number == 0:
+                cell["source"] += f'\n\n<a href="{name}.ipynb" download>Download this notebook</a>'
+    return json.dumps(notebook)
+
+
+def _links(text: str, folder: Path) -> str:
+    return LINK.sub(lambda link: f"]({_readme(folder, link['path'])})", linked(text))
 
 
 def linked(text: str) -> str:

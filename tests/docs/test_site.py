@@ -1,6 +1,7 @@
 """The site: the extension's treatment of pages and docstrings. The whole site builds without a warning (slow)."""
 
 import importlib.util
+import json
 import re
 import runpy
 import subprocess
@@ -52,10 +53,28 @@ def test_arxiv_numbers_of_a_page_are_links_except_in_code():
     assert site.linked(code) == code
 
 
+def test_a_notebook_gets_a_download_and_links_in_its_text_alone():
+    cells = [
+        {
+            "cell_type": "markdown",
+            "source": ["# Title\n", "of arXiv 1706.03762, [a folder](../experiments/vaswani2017)"],
+        },
+        {"cell_type": "code", "source": ["x[0](arXiv 1706.03762)"]},
+    ]
+    text, code = json.loads(site.completed_notebook(json.dumps({"cells": cells}), ROOT / "docs", "mine"))["cells"]
+    assert "[arXiv 1706.03762](https://arxiv.org/abs/1706.03762)" in text["source"]
+    assert "(../experiments/vaswani2017/README.md)" in text["source"] and 'href="mine.ipynb" download' in text["source"]
+    assert code == cells[1]
+
+
 def test_every_equation_of_the_pages_becomes_mathml():
     equations = []
-    for page in (ROOT / "docs").glob("*.md"):
-        text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")]
+    for notebook in (ROOT / "docs").glob("*.ipynb"):
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        pages += ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    for page in pages:
+        text = re.sub(r"```.*?```|`[^`]*`", "", page, flags=re.DOTALL)
         equations += re.findall(r"\$\$(.+?)\$\$", text, flags=re.DOTALL)
     assert len(equations) > 9
     for equation in equations:
@@ -76,11 +95,16 @@ def test_a_paper_s_page_shows_every_picture_and_page_that_is_recorded():
 def test_the_site_builds_without_a_warning(tmp_path):
     """In the plain theme: Furo renders the whole navigation on each page, which takes ten times as long as the rest."""
     assert importlib.util.find_spec(runpy.run_path(str(ROOT / "docs/conf.py"))["html_theme"])
-    command = (sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-D", "html_theme=basic", "-c", "docs")
+    # `test_notebooks` executes the notebooks; here their stored outputs are shown.
+    fast = ("-D", "html_theme=basic", "-D", "nb_execution_mode=off")
+    command = (sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", *fast, "-c", "docs")
     done = subprocess.run((*command, ".", str(tmp_path / "site")), cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     front = (tmp_path / "site/docs/index.html").read_text(encoding="utf-8")
     assert "word_error_rate.png" in front
+    notebook = (tmp_path / "site/docs/lookup_to_transformer.html").read_text(encoding="utf-8")
+    assert 'href="lookup_to_transformer.ipynb"' in notebook and "the black cat" in notebook
+    assert (tmp_path / "site/docs/lookup_to_transformer.ipynb").is_file()
     api = (tmp_path / "site/docs/api/kernels.html").read_text(encoding="utf-8")
     assert 'href="kernels.masks.html#attention_research.kernels.masks.causal_mask"' in api and len(api) < 300_000
     masks = (tmp_path / "site/docs/api/kernels.masks.html").read_text(encoding="utf-8")
