@@ -61,14 +61,15 @@ def executed(root, name, folder):
 def test_the_first_notebook_prints_what_is_stored(root, notebooks, tmp_path):
     """The model at its end is trained, so its score may differ by machine; an assertion in its cell bounds it."""
     stored, new = printed(notebooks[NOTEBOOKS[0]]), printed(executed(root, NOTEBOOKS[0], tmp_path))
-    assert len(stored) > 40 and new[:-1] == stored[:-1]
+    assert len(stored) > 30 and new[:-1] == stored[:-1]
     assert re.fullmatch(r"(9[5-9]|100)\.\d% of the words are right\n", new[-1])
 
 
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", NOTEBOOKS[1:])
-def test_a_notebook_runs(name, root, tmp_path):
+def test_a_notebook_runs(name, root, tmp_path, monkeypatch):
+    monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS")  # the notebooks train for longer than they compile
     cells = executed(root, name, tmp_path)
     assert any("image/png" in output.get("data", {}) for cell in cells for output in cell.get("outputs", ()))
 
