@@ -44,13 +44,14 @@ def drawn_texts(figure: Any, monkeypatch: Any) -> list[tuple[str, np.ndarray, fl
 def corners(text: texts.Text, renderer: Any) -> np.ndarray:
     """The corners of a text's box, turned as the text is."""
     turned = text.get_rotation()
+    around = text.get_window_extent(renderer)
     text.set_rotation(0 if turned % 90 else turned)
     box = text.get_window_extent(renderer)
     text.set_rotation(turned)
-    points = np.array([(box.x0, box.y0), (box.x1, box.y0), (box.x1, box.y1), (box.x0, box.y1)])
+    points = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)]) * (box.width / 2, box.height / 2)
     angle = np.deg2rad(turned if turned % 90 else 0)
-    middle, turn = points.mean(0), np.array([(np.cos(angle), np.sin(angle)), (-np.sin(angle), np.cos(angle))])
-    return (points - middle) @ turn + middle
+    turn = np.array([(np.cos(angle), np.sin(angle)), (-np.sin(angle), np.cos(angle))])
+    return points @ turn + ((around.x0 + around.x1) / 2, (around.y0 + around.y1) / 2)
 
 
 def overlap(one: np.ndarray, other: np.ndarray) -> float:
