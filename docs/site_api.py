@@ -62,7 +62,7 @@ def pages(docs: Path) -> dict[str, str]:
     return found
 
 
-def package_page(title: str, named: list[Module]) -> str:
+def package_page(title: str, named: tuple[Module, ...]) -> str:
     """A table for each package: its modules, what they do, and where their public names are described.
 
     Where a package exports names, the modules that define them come first, and other modules in a second table.

@@ -84,11 +84,12 @@ def _constants(path: Path, tree: ast.Module) -> tuple[str, ...]:
     return tuple(found)
 
 
-def modules(package: str) -> list[Module]:
+@cache
+def modules(package: str) -> tuple[Module, ...]:
     """A package with all its public modules and packages, in alphabetical order; or a single module."""
     top = module(package)
     if not top.is_package:
-        return [top]
+        return (top,)
     names = []
     for path in sorted(top.path.parent.rglob("*.py")):
         parts = path.relative_to(top.path.parent).with_suffix("").parts
@@ -96,7 +97,7 @@ def modules(package: str) -> list[Module]:
             parts = parts[:-1]
         if all(_public(part) for part in parts):
             names.append(".".join((package, *parts)))
-    return [module(name) for name in sorted(names)]
+    return tuple(module(name) for name in sorted(names))
 
 
 def defined(namespace: str, name: str) -> str | None:

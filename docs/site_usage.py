@@ -105,6 +105,11 @@ def users() -> dict[str, list[str]]:
     return dict(found)
 
 
+@cache
+def _kernel_modules() -> set[str]:
+    return {one.name for one in modules(KERNELS)}
+
+
 def _kernels(tree: ast.Module) -> Iterator[str]:
     """The full names of the kernels that a module imports, or reads from a package of kernels."""
     packages = {}
@@ -112,7 +117,7 @@ def _kernels(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith((KERNELS, PACKAGE)):
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                if full.startswith(KERNELS) and any(full == one.name for one in modules(KERNELS)):
+                if full in _kernel_modules():
                     packages[alias.asname or alias.name] = full
                 elif node.module.startswith(KERNELS) and (home := defined(node.module, alias.name)) is not None:
                     yield home
