@@ -52,7 +52,7 @@ def draw_by_row(
     floors_of = [_floor_lines(results, column, rows) for rows in by_data.values()]
     height = 0.5 + sum(0.32 * size + 0.85 + 0.12 * len(lines) for size, lines in zip(sizes, floors_of, strict=True))
     figure, axes = pyplot.subplots(len(sizes), 1, figsize=(8.5, height), height_ratios=sizes, squeeze=False)
-    said = dict.fromkeys(name for lines in floors_of for name in lines)
+    drawn, said = False, dict.fromkeys(name for lines in floors_of for name in lines)
     dashes = dict(zip(said, itertools.cycle(_FLOOR_LINES), strict=False))
     for axis, (data, rows), lines in zip(axes[:, 0], by_data.items(), floors_of, strict=True):
         for place, row in enumerate(rows):
@@ -73,6 +73,7 @@ def draw_by_row(
             look = {"color": BASELINE, "linestyle": dashes[name], "linewidth": 1.2}
             if from_zero or low - _FAR * (high - low) < number < high + _FAR * (high - low):
                 axis.axvline(number, label=f"{name}: {number:.2f}", **look)
+                drawn = True
             else:  # a line would press all rows together
                 axis.plot([], [], label=f"{name}: {number:.2f} (outside)", **{**look, "linestyle": "none"})
         if lines:
@@ -86,7 +87,7 @@ def draw_by_row(
         axis.set_title(data, pad=6 + 14 * -(-len(lines) // 2))
     marks = "dots: mean, bars: standard deviation, small dots: seeds"
     marks += ", diamonds: published" if theirs else ""
-    marks += ", grey lines: baselines" if any(floors_of) else ""
+    marks += ", grey lines: baselines" if drawn else ""
     save(figure, path, caption(results, marks, rows=cells))
     texts = "; ".join(f"{names[row]} {cell.text}" for row, cell in cells.items())
     return Figure(path, f"{column.title} by row", f"{column.title} by row: {texts}.")
