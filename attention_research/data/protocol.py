@@ -7,6 +7,7 @@ splits for evaluation. Other protocols depend on the kind of examples:
     HasText       text(split)                      examples with readable text
     HasTokens     tokens(split)                    the input tokens of each text
     HasTargets    target_tokens(split), ...        target texts for a model to generate
+    MasksTokens   masked_text(split)               texts of which some tokens may be masked
     ReadsText     read(sources)                    tokens of new texts
     WritesText    written(tokens, sources)         text of generated tokens
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from attention_research.data.kept import Kept
+    from attention_research.data.objectives.masked_tokens import MaskedText
     from attention_research.data.tokens import TokenArray
 
 #: Name -> array.
@@ -169,6 +171,15 @@ class HasTargets(Protocol):
 
     def target_counts(self) -> np.ndarray:
         """[tokens] the count of each token of the vocabulary in the training targets."""
+        ...
+
+
+@runtime_checkable
+class MasksTokens(Protocol):
+    """Data whose targets may be masked tokens of their source."""
+
+    def masked_text(self, split: str, examples: int | None = None) -> MaskedText | None:
+        """A split, or `examples` of it, as a model reads it; None if the objective does not mask tokens in place."""
         ...
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from attention_research.data import sources
 from attention_research.data.names import check_name
+from attention_research.data.objectives.masked_tokens import MaskedText, MaskedTokens
 from attention_research.data.pairs import Pairs
 from attention_research.data.prepared import Named, chosen
 from attention_research.data.protocol import Batch
@@ -21,7 +22,7 @@ from attention_research.data.sentinels import WithSentinels
 from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
 from attention_research.signatures import Child, Positive
-from attention_research.tokens import EOS
+from attention_research.tokens import EOS, PAD
 
 _ORDER_SEED, _EVALUATION_SEED = 1910, 10683
 #: In a set without a validation split, one training document in this many is for validation.
@@ -206,6 +207,15 @@ class TextData(Pairs):
     def evaluated(self, split: str, chunk: int) -> tuple[np.ndarray, np.ndarray]:
         """(source, target) of a chunk, the same for every model and seed."""
         return self._example(split, chunk, _EVALUATION_SEED, chunk)
+
+    def masked_text(self, split: str, examples: int | None = None) -> MaskedText | None:
+        """A split, or `examples` of it, as a model reads it; None if the objective does not mask tokens in place."""
+        if not isinstance(self.objective, MaskedTokens):
+            return None
+        batches = [batch for _, batch in self.evaluation_batches(split, 256, examples)]
+        source = TokenArray.unpadded(one["source"] for one in batches)
+        targets = [one["target"][one["source"] != PAD] for one in batches]
+        return MaskedText(source, np.concatenate([np.zeros(0, np.int32), *targets]), self.objective.mask)
 
     def evaluation_batches(
         self, split: str, batch_size: int, examples: int | None = None

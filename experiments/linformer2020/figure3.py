@@ -15,7 +15,7 @@ from attention_research.studies import Row, Scale, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND
 from attention_research.studies.competence import Competence
 
-from ..haviv2022.nopos import SMOKE, TRIGRAM, masked
+from ..haviv2022.nopos import SMOKE, masked
 from ..haviv2022.schemes import CONFIG
 from .figure3_verdicts import draw, near
 
@@ -47,7 +47,7 @@ STUDY = Study(
     },
     columns=(PARAMETERS, STEPS_PER_SECOND, LOSS, PERPLEXITY),
     claims="../claims.csv",
-    competence=(Competence("full", "evaluate.perplexity", line=TRIGRAM, scales=("cpu",)),),
+    competence=(Competence("full", "evaluate.perplexity", "trigram"),),
     verdicts={"linformer-quality": near},
     figures=(draw,),
     notes=(

@@ -10,6 +10,7 @@ import pytest
 from attention_research.config import ConfigError
 from attention_research.data import names, sources
 from attention_research.data.objectives.language_model import LanguageModel
+from attention_research.data.objectives.masked_tokens import MaskedTokens
 from attention_research.data.objectives.prefix_language_model import PrefixLanguageModel
 from attention_research.data.objectives.span_corruption import SpanCorruption
 from attention_research.data.sentinels import WithSentinels
@@ -17,7 +18,7 @@ from attention_research.data.text import HELD_OUT, TextData
 from attention_research.data.tokenizer import SentencePiece
 from attention_research.data.words import Words
 from attention_research.tasks.perplexity import unigram_perplexity
-from attention_research.tokens import EOS
+from attention_research.tokens import BOS, EOS
 
 V, SENTINELS, LENGTH, BATCH = 113, 11, 31, 6
 RAW, TARGET = 33, 8  # 5 tokens are cut out in 2 spans
@@ -222,6 +223,17 @@ def test_documents_are_chosen_and_change_the_fingerprint(text):
     assert text_data(train_examples=29).prepare().fingerprint == few.fingerprint
     text["test"][0]["text"] += b" a"
     assert text_data(train_examples=29).prepare().fingerprint != few.fingerprint
+
+
+def test_masked_text_is_the_text_and_its_targets(text):
+    data = text_data(objective=partial(MaskedTokens, begins=True, vocabulary_size=V)).prepare()
+    found = data.masked_text("test")
+    assert len(found.original) == len(data.chunks("test"))
+    assert np.array_equal(found.target[found.chosen], data.target_tokens("test")) and found.mask == V - 1
+    for number, chunk in enumerate(data.chunks("test")):
+        np.testing.assert_array_equal(found.original[number], [BOS, *chunk, EOS])
+    assert 0.7 < (found.source.flat[found.chosen] == found.mask).mean() < 0.9
+    assert text_data().prepare().masked_text("test") is None
 
 
 def test_a_set_without_validation_holds_training_documents_out(text, monkeypatch):

@@ -10,16 +10,18 @@ import pytest
 from attention_research import registry
 from attention_research.data.collage_questions import CollageQuestions
 from attention_research.data.generated_reviews import GeneratedReviews
+from attention_research.data.objectives.masked_tokens import MaskedText
 from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
 from attention_research.studies.columns import floor_titles
 from attention_research.tasks.error_rate import ErrorRateEvaluation, error_rates
 from attention_research.tasks.evaluation import BleuEvaluation, Evaluation, corpus_bleu
 from attention_research.tasks.floors import floors_of, labels, memory, written
+from attention_research.tasks.floors.cloze import cloze_perplexity
 from attention_research.tasks.floors.kneser_ney import FALLBACK, KneserNey, discounts_of
 from attention_research.tasks.naming import NamingEvaluation
 from attention_research.tasks.parseval import ParsevalEvaluation
-from attention_research.tasks.perplexity import unigram_perplexity
+from attention_research.tasks.perplexity import PerplexityEvaluation, unigram_perplexity
 from attention_research.tasks.programs import ProgramEvaluation
 from attention_research.tasks.rationale_evaluation import RationaleEvaluation
 from attention_research.tasks.text_to_text_evaluation import TextToTextEvaluation
@@ -341,6 +343,51 @@ def test_the_mean_rating():
     ids, batch = next(data.evaluation_batches("test", 7, 7))
     mean = data.arrays("train")["ratings"].astype(np.float64).mean()
     assert found == {"mean": {"mean_squared_error": pytest.approx(np.mean((batch["ratings"] - mean) ** 2))}}
+
+
+MASK = 6
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_a_masked_token_has_the_probability_of_its_whole_sentence(order):
+    """By the probability of the sentence with each token of the vocabulary in its place, without other masks."""
+    rng = np.random.default_rng(order)
+    model = KneserNey(TokenArray.join([rng.integers(2, 6, rng.integers(3, 9)) for _ in range(20)]), 7, order)
+    source = TokenArray.join([[3, MASK, MASK, 2], [MASK], [5, 2, MASK, 3, 4, MASK]])
+    target = np.array([0, 5, 2, 0, 4, 3, 0, 2, 0, 0, 3])  # the 5 is random, and its true token is 3
+
+    def written(words, place):
+        sentence = TokenArray.join([words])
+        each = model.probabilities(model.history(sentence), sentence.flat)
+        return np.prod([p for t, p in enumerate(each) if t == place or words[t] != MASK])
+
+    expected, at = [], 0
+    for number in range(len(source)):
+        words = source[number].tolist()
+        for t in range(len(words)):
+            if target[at]:
+                each = [written([*words[:t], word, *words[t + 1 :]], t) for word in range(7)]
+                expected.append(each[target[at]] / sum(each))
+            at += 1
+    found = cloze_perplexity(model, MaskedText(source, target, MASK))
+    assert found == pytest.approx(np.exp(-np.mean(np.log(expected))))
+
+
+def test_masked_text_has_the_floors_of_both_sides():
+    texts = {
+        "train": MaskedText(TokenArray.join([[5, 6, 2], [7, 12, 2], [7, 5, 2]]), np.array([0] * 4 + [6] + [0] * 4), 12),
+        "test": MaskedText(TokenArray.join([[5, 12, 2], [12, 6, 2]]), np.array([0, 6, 0, 7, 0, 0]), 12),
+    }
+
+    class Masked(Pairs):
+        def masked_text(self, split, examples=None):
+            return texts[split]
+
+    found = floors_of(Masked(), PerplexityEvaluation())
+    for name, order in (("bigram", 2), ("trigram", 3)):
+        model = KneserNey(TokenArray.join([[5, 6, 2], [7, 6, 2], [7, 5, 2]]), 13, order)
+        assert found[name] == {"perplexity": cloze_perplexity(model, texts["test"])}
+    assert found["bigram"] != floors_of(Pairs(), PerplexityEvaluation())["bigram"]
 
 
 def test_every_evaluation_says_its_floors():

@@ -6,9 +6,11 @@ the floors of the evaluation itself.
 
 from __future__ import annotations
 
-from attention_research.data.protocol import Data, HasTargets, Writable
+from attention_research.data.objectives.masked_tokens import MaskedText
+from attention_research.data.protocol import Data, HasTargets, MasksTokens, Writable
 from attention_research.tasks.evaluation import Evaluation
 from attention_research.tasks.evaluation_protocol import ScoresTexts
+from attention_research.tasks.floors.cloze import cloze_perplexity
 from attention_research.tasks.floors.kneser_ney import KneserNey
 from attention_research.tasks.perplexity import PerplexityEvaluation, unigram_perplexity
 
@@ -32,13 +34,23 @@ def floors_of(data: Data, evaluation: Evaluation) -> dict[str, dict[str, float]]
 def ngram_floors(data: Writable, split: str, examples: int | None) -> dict[str, dict[str, float]]:
     """The perplexity of a unigram, a bigram and a trigram model of the targets, which do not use the source.
 
-    A row of language-model data that begins in the middle of a text has the history of the start of a sentence.
+    A row of language-model data that begins in the middle of a text has the history of the start of a sentence. Of
+    masked language models, the bigram and the trigram model read the text on both sides (`cloze`).
     """
-    text, scored = data.target_sentences("train"), data.target_sentences(split, examples)
     found = {"unigram": {"perplexity": unigram_perplexity(data, split, examples)}}
+    learned, scored = (_masked(data, *which) for which in (("train", None), (split, examples)))
+    text = data.target_sentences("train") if learned is None else learned.original
     for name, order in _ORDERS.items():
-        found[name] = {"perplexity": KneserNey(text, data.tokenizer.size, order).perplexity(scored)}
+        model = KneserNey(text, data.tokenizer.size, order)
+        if scored is None:
+            found[name] = {"perplexity": model.perplexity(data.target_sentences(split, examples))}
+        else:
+            found[name] = {"perplexity": cloze_perplexity(model, scored)}
     return found
+
+
+def _masked(data: Writable, split: str, examples: int | None) -> MaskedText | None:
+    return data.masked_text(split, examples) if isinstance(data, MasksTokens) else None
 
 
 def _reports_perplexity(evaluation: Evaluation) -> bool:

@@ -17,7 +17,7 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import LOSS, PERPLEXITY, Column, fixed, significant
 from attention_research.studies.competence import Competence
 
-from ...haviv2022.nopos import TRIGRAM, masked
+from ...haviv2022.nopos import masked
 from ...haviv2022.schemes import CONFIG
 from ..laws import exact
 from ..laws.masks import measure_truncation
@@ -70,10 +70,9 @@ STUDY = Study(
         Competence(
             "two_sided",
             "evaluate.perplexity",
-            line=TRIGRAM,
+            "trigram",
             claims=("encoder-is-unmasked-decoder",),
             rows=("two_sided", "one_sided"),
-            scales=("cpu",),
         ),
     ),
     verdicts=VERDICTS,
