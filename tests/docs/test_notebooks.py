@@ -37,13 +37,13 @@ def text_of(cell) -> str:
 
 
 def printed(cells) -> list[str]:
-    """The text outputs of the code cells, without those of pictures."""
+    """The text that each code cell prints, without pictures. How a kernel divides it into outputs varies."""
     found = []
     for cell in cells:
-        for output in cell.get("outputs", ()):
-            data = output.get("data", {})
-            if "image/png" not in data:
-                found.append("".join(output.get("text", data.get("text/plain", ""))))
+        outputs = [(output, output.get("data", {})) for output in cell.get("outputs", ())]
+        texts = [output.get("text", data.get("text/plain", "")) for output, data in outputs if "image/png" not in data]
+        if texts:
+            found.append("".join("".join(text) for text in texts))
     return found
 
 
