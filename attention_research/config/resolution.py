@@ -15,7 +15,7 @@ from typing import Any
 from attention_research import constraints, registry
 from attention_research.config import schema
 from attention_research.config.annotations import Mismatch
-from attention_research.config.errors import ConfigError, nearest, offer
+from attention_research.config.errors import ConfigError, offer
 
 FLOWS = (
     "width", "num_heads", "num_layers", "head_width", "max_length", "vocabulary_size", "dropout_rate", "dtype", "side",
@@ -198,27 +198,28 @@ def unknown(scope: Scope, name: str, path: str) -> ConfigError:
     having = [kind for kind in registry.FAMILIES[scope.family] if name in _settings_of(scope.family, kind)]
     if having:
         return ConfigError(f"{path}: no such setting of {scope.kind}; {', '.join(having)} has it")
-    if close := nearest(name, [*scope.settings, "kind"]):
-        return ConfigError(f"{path}: no such setting; did you mean {section}.{close}?")
     top = scope
     while top.parent is not None and not isinstance(top.parent, Around):
         top = top.parent
-    elsewhere = sorted((there for there in leaves(top) if there.rpartition(".")[2] == name), key=lambda p: p.count("."))
-    hint = f"did you mean {elsewhere[0]}?" if elsewhere else offer(name, [*scope.settings, "kind"], f"{section}.")
+    elsewhere = sorted((there for there in leaves(top, sections=True) if there.rpartition(".")[2] == name),
+                       key=lambda place: place.count("."))  # fmt: skip
+    if elsewhere:
+        return ConfigError(f"{path}: no such setting; did you mean {elsewhere[0]}?")
+    hint = offer(name, [*scope.settings, "kind"], f"{section}.")
     return ConfigError(f"{path}: no such setting; {hint}")
 
 
-def leaves(scope: Scope) -> list[str]:
+def leaves(scope: Scope, *, sections: bool = False) -> list[str]:
     """The full paths of all settings in a scope and its child sections, its own first. Invalid sections are left
-    out."""
-    found = [f"{scope.path}.{name}" for name, setting in scope.settings.items() if setting.section is None]
+    out. With `sections`, the paths of the sections too."""
+    found = [f"{scope.path}.{name}" for name, setting in scope.settings.items() if sections or setting.section is None]
     for name, setting in scope.settings.items():
         if setting.section is not None and not setting.many:
             try:
                 child = scope.child(name)
             except ConfigError:
                 continue
-            found += leaves(child) if child is not None else []
+            found += leaves(child, sections=sections) if child is not None else []
     return found
 
 

@@ -118,7 +118,7 @@ ELSEWHERE = {
     ("data", "pathfinder"): "tests/data/test_long_range_data.py",
     ("data", "collages"): "tests/data/test_collages.py",
     ("data", "collage_questions"): "tests/data/test_collages.py",
-    ("data", "captions"): "tests/data/test_claims_about_captions_are_judged.py",
+    ("data", "captions"): "tests/data/test_captions.py",
     ("data", "caption_folder"): "tests/data/test_caption_folder.py",
     ("data", "image_questions"): "tests/data/test_image_questions.py",
     ("data", "matching"): "tests/data/test_long_range_data.py",

@@ -15,6 +15,10 @@ OVERRIDES = {
         "config.model.num_head: no such setting; did you mean config.model.num_hea",
     ),
     "unknown section": (("modle.width", "4"), "config.modle: no such setting; did you mean config.model?"),
+    "section of another section": (
+        ("model.cross_attention.kind", "standard"),
+        "config.model.cross_attention: no such setting; did you mean config.model.decoder.cross_attention?",
+    ),
     "key of another section": (("steps", "4"), "config.steps: no such setting; did you mean config.training.steps?"),
     "nothing near": (("training.zzz", "4"), "config.training.zzz: no such setting; there are steps, batch_size,"),
     "key of another kind": (
