@@ -29,6 +29,7 @@ from attention_research.studies.objectives import VALIDATION_LOSS, Objective, re
 from attention_research.studies.results import Results
 from attention_research.studies.run import RUNS, answer, find_crew, publish, say
 from attention_research.studies.study import Row, Scale, Study, digest
+from attention_research.studies.sweep import shell_command
 from attention_research.studies.trials import Folder, configuration, write_json
 from attention_research.training.workdir import locked
 
@@ -122,8 +123,8 @@ def _study(
     jobs: int,
 ) -> Study:
     """The study of a search, which has no file and no rows yet."""
-    given = [f"--config={config}", *(f"--over {text}" for text in over)]
-    given += [*([f"--search={kind}"] if kind else []), *([f"--halving={halving}"] if halving else [])]
+    options = [*([f"--search={kind}"] if kind else []), *([f"--halving={halving}"] if halving else [])]
+    given = shell_command("sweep", config, over, overrides, *options)
     columns = {column.key: column for column in (*QUALITY, VALIDATION_LOSS, goal.column)}
     first = {goal.column.key: goal.column, VALIDATION_LOSS.key: VALIDATION_LOSS}
     better = "highest" if goal.column.better == "higher" else "lowest"
@@ -133,7 +134,7 @@ def _study(
         columns=tuple({**first, **columns}.values()),
         title=f"Search of {config} over {', '.join(read_axes(over))}",
         name="sweep",
-        notes=(" ".join(given), f"The {better} {goal.column.title} first; then what was stopped early."),
+        notes=(given, f"The {better} {goal.column.title} first; then what was stopped early."),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,9 +65,22 @@ def sweep_study(
         )
     rows = rows_of([dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())])
     scale = Scale(config, dict(overrides), seeds=seeds, jobs=jobs, replicas=replicas)
-    given = " ".join([f"--config={config}", *(f"--over {text}" for text in over)])
+    given = shell_command("sweep", config, over, overrides, *([f"--seeds={seeds}"] if seeds > 1 else []))
     title = f"Sweep of {config} over {', '.join(axes)}"
     return Study(rows, {"sweep": scale}, title=title, name="sweep", notes=(given,))
+
+
+def shell_command(
+    name: str, config: str, over: Sequence[str], overrides: Sequence[tuple[str, Any]], *options: str
+) -> str:
+    """The command that was given, for a shell.
+
+    >>> shell_command("sweep", "mine.py:cpu", ["model.num_heads=1,2"], [("data.train", "a b,c")])
+    "attention-research sweep --config=mine.py:cpu '--config.data.train=a b,c' --over model.num_heads=1,2"
+    """
+    given = [f"--config={config}", *(f"--config.{path}={value}" for path, value in overrides)]
+    given += itertools.chain.from_iterable(("--over", text) for text in over)
+    return shlex.join(["attention-research", name, *given, *options])
 
 
 def rows_of(settings: Sequence[Mapping[str, str]]) -> tuple[Row, ...]:

@@ -46,6 +46,12 @@ def test_a_wrong_over_is_one_line(text, line):
         parse_over(text)
 
 
+def test_the_table_of_a_sweep_gives_its_whole_command():
+    study = sweep_study(CONFIG, ["model.num_heads=1,4"], overrides=[("training.steps", "6")], seeds=2)
+    given = f"--config={CONFIG} --config.training.steps=6 --over model.num_heads=1,4 --seeds=2"
+    assert study.notes == (f"attention-research sweep {given}",)
+
+
 def test_rows_are_the_product_named_by_what_they_set():
     study = sweep_study(CONFIG, ["model.num_heads=1,4", "model.self_attention.kind=standard,unscaled"], seeds=2)
     assert [row.name for row in study.rows] == [
