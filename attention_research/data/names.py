@@ -188,7 +188,9 @@ def check_name(name: str, key: str = "data.name", kind: str | None = None) -> No
     if known and (builder in of_kind or (kind not in _OF_IMAGES and builder not in of_images)):
         return
     fitting = [one for one in dict.fromkeys([*valid, *added()]) if one.split("/")[0] in of_kind]
-    near = [] if known else difflib.get_close_matches(name, fitting, n=1)
+    listed_builders = {each for _, several in READ_BY.values() for each in several}
+    unlisted = [one for one in valid if one.split("/")[0] not in listed_builders]  # may fit any kind
+    near = [] if known else difflib.get_close_matches(name, [*fitting, *unlisted], n=1)
     wrong = f"{name} is not a set of {what}" if known else f"no such data set: {name!r}"
     if near:
         raise ConfigError(f"{key}: {wrong}; did you mean {near[0]}?")
