@@ -58,7 +58,7 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 
 def test_what_the_wheel_carries(wheel, root):
-    """The package, and only the Python and CSV files of the folders beside it; no recorded results."""
+    """The wheel contains the package, and the Python and CSV files of other folders without recorded results."""
     names = set(zipfile.ZipFile(wheel).namelist())
     wanted = {
         f"attention_research/{path.relative_to(root).as_posix()}"

@@ -30,7 +30,7 @@ def label_points(
     radii: Sequence[float] = (),
     must: bool = True,
 ) -> list[str]:
-    """Writes each name beside its point, where it covers the least, and returns the written names.
+    """Writes each name next to its point, where it overlaps least, and returns the names that were written.
 
     Call it last: the limits of the panel stay as they are from here on. `other` are further points that no name may
     cover, and `radii` the sizes of the points on the page. A name without a free place is written at the best one, or

@@ -162,7 +162,7 @@ def conclude(
 
 
 def decide(cases: Mapping[str, Case], *said: str) -> Verdict:
-    """One verdict from the cases of a claim, by the rules above. `said` are sentences beside them."""
+    """Decides a claim from its cases, by the rules of this module. `said` are further sentences for the reader."""
     counts = Counter(case.outcome for case in cases.values())
     measured = len(cases) - counts[UNMEASURED]
     sentences = [_counted(counts) if cases else "nothing is measured", *said]

@@ -78,7 +78,7 @@ class Reference:
 
 
 def disturbed(arrays, seed=0):
-    """Arrays with added noise, so that none is 0 or 1."""
+    """Adds noise to arrays, so that no value is exactly 0 or 1."""
     rng = np.random.default_rng(seed)
     return {name: x + 0.2 * jnp.asarray(rng.random(x.shape) - 0.5, x.dtype) for name, x in arrays.items()}
 

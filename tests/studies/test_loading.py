@@ -154,7 +154,7 @@ STUDY = extend(load_study("fake/table"), rows=[Row("mine", "mine", settings={"va
 
 @pytest.mark.slow
 def test_a_users_study_reuses_the_records_of_its_base(fake, ran, in_process, tmp_path, monkeypatch):
-    """Its results are under runs/ and, if requested, beside its file. Its page shows the command with the file."""
+    """The results are in runs/ and, if requested, in the folder of the study. The page shows the command."""
     run_study("fake/table", scale="quick", seeds=1, record=True)
     assert ran() == ["1.0 0", "2.0 0"]
     there = tmp_path / "there"

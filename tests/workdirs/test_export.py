@@ -47,7 +47,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def file(trained, tmp_path_factory):
-    """The file that `export` writes for the second replica, with its vocabulary beside it."""
+    """The file that `export` writes for the second replica. Its vocabulary is in the same folder."""
     path = tmp_path_factory.mktemp("exported") / "models" / "second.safetensors"
     assert main(["export", f"--workdir={trained[0]}", str(path), "--seed=8", "--tokenizer"]) == 0
     return path
