@@ -166,7 +166,7 @@ def test_claims_are_judged_from_cpu_on(fake):
     cpu = {one["id"]: one for one in run_study("fake/table", scale="cpu", rows=("one", "two"))["verdicts"]}
     assert set(cpu) == {"one-below-two", "never-tested"}
     assert cpu["one-below-two"]["status"] == "did not hold" and cpu["never-tested"]["status"] == "not tested"
-    because = "value: value 1.25 (one) against 2.25 (two), not clear over 2 seeds (p = 0.053)"
+    because = "value: value 1.25 (one) against 2.25 (two) over 2 seeds (p = 0.053), not clear"
     assert cpu["one-below-two"]["because"] == because
     said = Path("runs/fake-table-cpu/verdicts.md").read_text()
     told = "> One is <below> two.\n\nMeasured: the value.\n\nNothing is trained.\n\n"

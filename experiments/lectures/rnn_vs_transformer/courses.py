@@ -111,10 +111,11 @@ def draw_course(results: Results, folder: Path) -> Figure | None:
         return None
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(8.5, 5))
-    for (name, seeds), style in ((one, styles_of(MODELS)[one[0]]) for one in found.items()):
+    style_of = styles_of([*MODELS, *found])
+    for name, seeds in found.items():
         for number, course in enumerate(seeds):
             axis.plot(*zip(*course, strict=True), label=name if number == 0 else None, linewidth=1.2, markersize=4,
-                      **style)  # fmt: skip
+                      **style_of[name])  # fmt: skip
     axis.set_xlabel("seconds of training")
     axis.set_ylabel("BLEU on test sentences")
     legend(figure, columns=3)
