@@ -17,7 +17,7 @@ on Bible verses and on WMT14. All rows of a scale have the same schedule.
 """
 
 from attention_research.studies import Budget, Scale, Study, evaluate, measure, train, train_on
-from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed, significant
+from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, Column, fixed, significant
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import by_row
 from attention_research.studies.results import Results
@@ -70,7 +70,9 @@ SOUND_STAGES = (train, evaluate, MEASURE)
 BOTH_STAGES = (train, evaluate, MEASURE, train_on("strings", STRINGS, at={"smoke": FEW_STRINGS}))
 PHONEME_ERRORS = Column("evaluate.error_rate", "phoneme errors, %", fixed(1), better="lower")
 WORD_ERRORS = Column("evaluate.word_error_rate", "word errors, %", fixed(1), better="lower")
-SOUND_COLUMNS = (PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PHONEME_ERRORS, WORD_ERRORS)
+# Speeds are measured in benchmarks/ and in `ablation/length`: these trials run over several days, beside
+# other programs.
+SOUND_COLUMNS = (PARAMETERS, FLOPS, LOSS, PHONEME_ERRORS, WORD_ERRORS)
 BOTH_COLUMNS = (
     *SOUND_COLUMNS,
     Column("strings.perplexity", "perplexity, strings", significant(3), better="lower"),
