@@ -21,15 +21,7 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    FIGURE,
-    UNTESTED,
-    Case,
-    Verdict,
-    compare,
-    conclude,
-    decide,
-)
+from attention_research.studies.verdicts import FIGURE, UNTESTED, Case, Verdict, compare, conclude, decide
 
 CONFIG = "configs/naming/allamanis.py"
 HERE = Path(__file__).parent

@@ -13,11 +13,10 @@ from pathlib import Path
 
 from attention_research.studies import Row, Scale, Study, measure
 from attention_research.studies.columns import Column, fixed, significant
-from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, caption, rows_as_points, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import Case, Verdict, compare, decide
+from attention_research.studies.verdicts import Verdict, against, compare, conclude, decide
 
 from .laws import exact
 from .laws.gating import measure_product
@@ -28,13 +27,12 @@ LEARNED = 0.5
 
 
 def gates(results: Results) -> Verdict:
-    """The law holds, and the error of attention on products is clearly below that of ungated mixing and below 0.5."""
+    """The law holds, and the error of attention on products is clearly below that of ungated mixing and of 0.5."""
     found = exact.exact(CLAIM)(results)
     attention, gated = (compare(results, row, "ungated", ERROR) for row in ("attention", "gated"))
-    error = results.mean("attention", ERROR)
-    learned = None if error is None else Case.ruled(error < LEARNED, f"error {error:.2g}, the line is {LEARNED:g}")
-    trained = {"attention, trained": Case.compared(attention), "the product is learned": learned or Case(UNMEASURED)}
-    return decide({**found.cases, **trained}, f"gated mixing, trained: {gated.said}")
+    learned = against(results, "attention", ERROR, LEARNED, higher=False)
+    trained = conclude({"attention, trained": attention, "the product is learned": learned})
+    return decide({**found.cases, **trained.cases}, f"gated mixing, trained: {gated.said}")
 
 
 def draw(results: Results, folder: Path) -> Figure | None:

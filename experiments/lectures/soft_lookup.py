@@ -17,13 +17,7 @@ from attention_research.studies.columns import Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    UNTESTED,
-    Case,
-    Verdict,
-    compare,
-    decide,
-)
+from attention_research.studies.verdicts import UNTESTED, Case, Verdict, compare, decide
 
 from .laws import exact
 from .recurrent.tasks import measure_pairs

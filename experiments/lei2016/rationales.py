@@ -29,16 +29,7 @@ from attention_research.studies import Budget, Row, Scale, Study, evaluate, meas
 from attention_research.studies.columns import PARAMETERS, STEPS_PER_SECOND, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    UNTESTED,
-    Case,
-    Verdict,
-    against,
-    between,
-    compare,
-    conclude,
-    decide,
-)
+from attention_research.studies.verdicts import UNTESTED, Case, Verdict, against, between, compare, conclude, decide
 
 from .selections import ASPECTS, at_share, curve, draw_curves, draw_real, draw_reviews, reviews_of
 

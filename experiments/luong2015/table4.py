@@ -19,16 +19,7 @@ from attention_research.studies.columns import Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    UNTESTED,
-    Case,
-    Verdict,
-    apart,
-    compare,
-    conclude,
-    decide,
-    together,
-)
+from attention_research.studies.verdicts import UNTESTED, Case, Verdict, apart, compare, conclude, decide, together
 
 from .systems import (
     BLEU,

@@ -6,14 +6,7 @@ import statistics
 
 from attention_research.studies.comparisons import Margin
 from attention_research.studies.results import Results, published
-from attention_research.studies.verdicts import (
-    UNTESTED,
-    Comparison,
-    Verdict,
-    compare,
-    conclude,
-    no_worse,
-)
+from attention_research.studies.verdicts import UNTESTED, Comparison, Verdict, compare, conclude, no_worse
 
 DISTANCES = (0, 1, 2, 4, 16, 64, 256)
 PERPLEXITY, BLEU = "evaluate.perplexity", "evaluate.bleu"

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from results_of import clear_cases, measured, results_of, with_margin
 
+from attention_research.studies.comparisons import REVERSED
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED
 
@@ -46,9 +47,12 @@ def test_projections_help_if_the_ladder_climbs(studies):
     assert judge("key-value-projections-help", dot_none=0.2, dot_keys=0.9, dot_keys_values=0.9).status == HELD
     assert judge("key-value-projections-help", dot_none=0.9, dot_keys=0.9, dot_keys_values=0.9).status == FAILED
     both = {"additive_none": 0.9, "dot_none": 0.2, "dot_keys_values": 0.9}
-    assert judge("dot-needs-projections", **both, additive_keys_values=0.9).status == HELD
-    assert judge("dot-needs-projections", **both, additive_keys_values=0.99).status == FAILED
-    assert judge("dot-needs-projections", **{**both, "dot_none": 0.9}, additive_keys_values=0.9).status == FAILED
+    assert judge("dot-needs-projections", **both, additive_keys_values=0.8).status == HELD
+    # These are one percent of spread apart, so it is not certain that the difference is below 0.01.
+    assert judge("dot-needs-projections", **both, additive_keys_values=0.9).status == FAILED
+    worse = judge("dot-needs-projections", **both, additive_keys_values=0.99)
+    assert worse.cases["as good as additive with projections"].outcome == REVERSED
+    assert judge("dot-needs-projections", **{**both, "dot_none": 0.9}, additive_keys_values=0.8).status == FAILED
 
 
 def test_the_cosine_may_not_be_better(studies, tmp_path):
@@ -210,14 +214,19 @@ def embeddings(studies, claim, made):
 
 
 def test_choices_are_ranked_at_each_number_of_labels(studies):
-    def judge(**accuracies):
-        made = {choice: {"measure.accuracies": [list(one)] * 2} for choice, one in accuracies.items()}
+    def judge(spread=0.0, **accuracies):
+        made = {choice: {"measure.accuracies": [list(one), [one[0] + spread * (choice == "tf_idf"), one[1]]]}
+                for choice, one in accuracies.items()}  # fmt: skip
         return embeddings(studies, "embedding-choices-ranked", made)
 
     assert judge(random=(0.3, 0.4), tf_idf=(0.4, 0.6), pretrained=(0.6, 0.8)).status == HELD
     part = judge(random=(0.3, 0.4), tf_idf=(0.4, 0.9), pretrained=(0.6, 0.8), learned=(0.1, 0.1))
-    assert part.status == FAILED and clear_cases(part) == ["16 labels"]
+    better = "TF-IDF above random, frozen, {} labels"
+    few = [better.format(16), "pre-trained, frozen above TF-IDF, 16 labels", better.format(64)]
+    assert part.status == FAILED and clear_cases(part) == few
     assert judge(random=(0.7, 0.7), tf_idf=(0.4, 0.6), pretrained=(0.6, 0.8)).status == FAILED
+    # The means are in order, but not in every seed.
+    assert judge(random=(0.3, 0.4), tf_idf=(0.4, 0.6), pretrained=(0.6, 0.8), spread=0.25).status == FAILED
 
 
 def test_context_moves_a_word_that_was_one_vector(studies):

@@ -9,16 +9,7 @@ from typing import NamedTuple
 
 from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    FAILED,
-    HELD,
-    UNTESTED,
-    Case,
-    Verdict,
-    between,
-    decide,
-    together,
-)
+from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Case, Verdict, between, decide, together
 
 from .models import CAUSAL
 

@@ -8,13 +8,7 @@ from pathlib import Path
 from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    Case,
-    Verdict,
-    compare,
-    decide,
-    together,
-)
+from attention_research.studies.verdicts import Case, Verdict, compare, decide, together
 
 from ..laws.exact import exact
 

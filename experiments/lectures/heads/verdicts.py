@@ -6,14 +6,7 @@ import statistics
 from collections.abc import Callable
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    UNTESTED,
-    Case,
-    Verdict,
-    against,
-    conclude,
-    decide,
-)
+from attention_research.studies.verdicts import UNTESTED, Verdict, against, between, conclude
 
 FAR_LINKS = ("entity", "syntax")
 
@@ -50,18 +43,19 @@ def relevance(results: Results) -> Verdict:
 
 
 def maps_shown(results: Results) -> Verdict:
-    """The two maps are drawn, and their heads point at the deciding word in more than half of the sentences."""
+    """The two maps are drawn, and their heads point at the deciding word in clearly more than half of the
+    sentences."""
     if not _values(results, "blanks", "maps"):
         return Verdict(UNTESTED, "no maps are kept")
-    best = {link: results.mean("blanks", f"measure.best_{link}") for link in FAR_LINKS}
-    cases = {f"best head at {link}": Case.ruled(share > 0.5, f"{share:.2f}") for link, share in best.items()}
-    return decide(cases, "drawn in figures/maps.png")
+    cases = {f"best head at {link}": against(results, "blanks", f"measure.best_{link}", 0.5) for link in FAR_LINKS}
+    return conclude(cases).beside("drawn in figures/maps.png")
 
 
 def early_local(results: Results) -> Verdict:
-    """After training the distance grows from the first layer to the last, by more than before training.
+    """After training the distance clearly grows from the first layer to the last, and by clearly more than before
+    training.
 
-    The text also gives the pointing accuracy by layer.
+    The text also gives the distances and the pointing accuracy by layer.
     """
     cases, said = {}, []
     for row in ("blanks", "reviews"):
@@ -70,14 +64,17 @@ def early_local(results: Results) -> Verdict:
             continue
         mean = lambda lists: [statistics.fmean(at) for at in zip(*lists, strict=True)]
         spell = lambda values: ", ".join(f"{value:.1f}" for value in values)
-        grows = all(one[-1] > one[0] for one in trained)
-        further = statistics.fmean(one[-1] - one[0] for one in trained) > statistics.fmean(o[-1] - o[0] for o in before)
-        numbers = f"tokens by layer: trained {spell(mean(trained))}, untrained {spell(mean(before))}"
-        cases[row] = Case.ruled(grows and further, numbers)
+        grown, at_first = ([one[-1] - one[0] for one in lists] for lists in (trained, before))
+        name = "growth of the distance in tokens"
+        cases[f"{row}, grows by layer"] = between("trained", "", grown, [0.0] * len(grown), name, in_pairs=True)
+        cases[f"{row}, more than before training"] = between(
+            "trained", "untrained", grown, at_first, name, in_pairs=len(grown) == len(at_first)
+        )
+        said.append(f"{row}, tokens by layer: trained {spell(mean(trained))}, untrained {spell(mean(before))}")
     if by_layer := _values(results, "blanks", "by_layer_entity"):
         shares = ", ".join(f"{statistics.fmean(at):.2f}" for at in zip(*by_layer, strict=True))
         said.append(f"accuracy of the best head for pronoun -> name by encoder layer: {shares}")
-    return decide(cases, *said)
+    return conclude(cases).beside(*said)
 
 
 VERDICTS: dict[str, Callable[[Results], Verdict]] = {

@@ -10,14 +10,7 @@ from attention_research.analysis.picture_strip import lit
 from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.figures import Figure, canvas, caption, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    FIGURE,
-    UNTESTED,
-    Case,
-    Verdict,
-    compare,
-    decide,
-)
+from attention_research.studies.verdicts import FIGURE, UNTESTED, Case, Verdict, compare, decide
 
 FORMS = ("place", "colour", "count")
 

@@ -7,13 +7,7 @@ from pathlib import Path
 from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.figures import COLOURS, Figure, canvas, caption, legend, mark_plainly, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    Case,
-    Verdict,
-    compare,
-    conclude,
-    decide,
-)
+from attention_research.studies.verdicts import Case, Verdict, against, compare, conclude, decide
 
 from ..laws.exact import exact
 
@@ -40,15 +34,15 @@ def truncation(results: Results) -> Verdict:
 
 
 def cheats(results: Results) -> Verdict:
-    """Without the mask the loss under teacher forcing is clearly lower, but clearly fewer outputs are correct, and less
-    than half of them."""
-    found = conclude({
+    """Without the mask the loss under teacher forcing is clearly lower, but clearly fewer outputs are correct, and
+    clearly less than half of them."""
+    return conclude({
         "lower loss without the mask": compare(results, "unmasked", "masked", "train.loss"),
         "fewer correct outputs without the mask": compare(results, "masked", "unmasked", "measure.recall", higher=True),
+        "less than half of its outputs are correct": against(
+            results, "unmasked", "measure.recall", FAILS, higher=False
+        ),
     })  # fmt: skip
-    recall = results.mean("unmasked", "measure.recall")
-    fails = Case(UNMEASURED) if recall is None else Case.ruled(recall < FAILS, f"{100 * recall:.1f} %")
-    return decide({**found.cases, "less than half of its outputs are correct": fails})
 
 
 def encoder(results: Results) -> Verdict:

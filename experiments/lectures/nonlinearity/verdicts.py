@@ -6,13 +6,7 @@ import itertools
 import statistics
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    Case,
-    Verdict,
-    compare,
-    conclude,
-    decide,
-)
+from attention_research.studies.verdicts import Case, Verdict, compare, conclude, decide
 
 #: The numbers of layers of the trained models.
 DEPTHS = (1, 2, 4)

@@ -24,15 +24,7 @@ from attention_research.studies.columns import BLEU, FLOPS, LOSS, PARAMETERS, Co
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    UNTESTED,
-    Comparison,
-    Verdict,
-    between,
-    certain,
-    compare,
-    conclude,
-)
+from attention_research.studies.verdicts import UNTESTED, Comparison, Verdict, between, certain, compare, conclude
 
 from ..recall import measure_recall
 from .courses import MODELS, at_equal_time, draw_course, measure_course, seconds_to_loss

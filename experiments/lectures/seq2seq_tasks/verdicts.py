@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import statistics
 
-from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import (
-    FAILED,
-    HELD,
-    UNTESTED,
-    Case,
-    Verdict,
-    against,
-    conclude,
-    decide,
-)
+from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, against, conclude
 
 #: A cell of lengths counts as solved if at least this share of its targets is right.
 DONE = 0.9
-#: At least this percentage of outputs must be trees, or programs that run.
+#: Clearly more than this percentage of outputs must be trees, or programs that run.
 MOSTLY = 90.0
 
 
@@ -66,23 +56,19 @@ def dialogue(results: Results) -> Verdict:
 
 
 def parsing(results: Results) -> Verdict:
-    """F1 is above that of one bracket, and nearly all outputs are trees."""
-    above = conclude({"labelled brackets": against(results, "parsing", "evaluate.f1", "evaluate.flat_f1")})
-    malformed = results.mean("parsing", "evaluate.malformed")
-    return decide({**above.cases, "well-formed trees": mostly(None if malformed is None else 100 - malformed)})
+    """F1 is above that of one bracket, and fewer than 10 % of the outputs are malformed."""
+    return conclude({
+        "labelled brackets": against(results, "parsing", "evaluate.f1", "evaluate.flat_f1"),
+        "well-formed trees": against(results, "parsing", "evaluate.malformed", 100 - MOSTLY, higher=False),
+    })  # fmt: skip
 
 
 def code_generation(results: Results) -> Verdict:
-    """More programs pass, and more equal the reference, than programs of the nearest descriptions, and nearly all
+    """More programs pass, and more equal the reference, than programs of the nearest descriptions, and more than 90 %
     run."""
     keys = ("exact_match", "passes")
-    better = conclude({key: against(results, "code", f"measure.{key}", f"measure.nearest_{key}") for key in keys})
-    return decide({**better.cases, "programs that run": mostly(results.mean("code", "measure.runs"))})
-
-
-def mostly(share: float | None) -> Case:
-    """Whether at least `MOSTLY` % of the outputs are as they should be."""
-    return Case(UNMEASURED) if share is None else Case.ruled(share >= MOSTLY, f"{share:.1f} % of the outputs")
+    better = {key: against(results, "code", f"measure.{key}", f"measure.nearest_{key}") for key in keys}
+    return conclude({**better, "programs that run": against(results, "code", "measure.runs", MOSTLY)})
 
 
 VERDICTS = {
