@@ -2,18 +2,18 @@
 
 - `docs/api/commands.md` comes from the parsers of the command line.
 - `docs/api/settings.md` lists the families of the registry. Each family has a page, `docs/api/settings_<family>.md`,
-  with its kinds: the docstring of the class, and a table of its settings with type and default.
+  with its kinds: the docstring of the class, and a table of its settings with type, default and meaning.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
+import re
 from pathlib import Path
 
 from attention_research import registry
 from attention_research.cli.program import COMMANDS, whole_parser
-from attention_research.config import schema
+from attention_research.config import meanings
 
 PAGE = "settings_{}"
 
@@ -72,8 +72,8 @@ def settings() -> dict[str, str]:
     parts = [
         "# Settings",
         "A config consists of sections. Each section belongs to a family and names a `kind`. Its other entries are the "
-        "keyword arguments of the class that the kind names. A type in these tables that is the name of a family, such "
-        "as `EncoderAttention`, is a section of that family.",
+        'keyword arguments of the class that the kind names. A setting whose default is "inherited" has the value of '
+        "the nearest enclosing section with this setting. `attention-research list kinds FAMILY` prints the same.",
         "\n".join(index),
         "\n".join(["```{toctree}", ":hidden:", "", *pages, "```"]),
     ]
@@ -88,26 +88,31 @@ def _family(family: str, home: dict[tuple[str, str], str]) -> str:
         if home[place] != family:
             shared.append(f"- `{kind}`: see [{home[place]}]({PAGE.format(home[place])}.md#{kind.replace('_', '-')})")
             continue
-        parts += [f"## {kind}", f"`{module}.{name}`", _docstring(module, name)]
-        lines = ["| setting | type | default |", "| --- | --- | --- |"]
-        for setting, text, default in schema.settings(family, kind):
-            shown = "required" if default is schema.REQUIRED else f"`{_cell(repr(default))}`"
-            lines.append(f"| `{setting}` | `{_cell(text)}` | {shown} |")
+        parts += [f"## {kind}", f"`{module}.{name}`", _docstring(family, kind)]
+        lines = ["| setting | type | default | what it does |", "| --- | --- | --- | --- |"]
+        for one in meanings.describe(family, kind):
+            default = "inherited" if one.inherited else "required" if one.required else f"`{_cell(repr(one.default))}`"
+            lines.append(f"| `{one.name}` | {_type(one.type)} | {default} | {_cell(one.meaning)} |")
         parts.append("\n".join(lines) if len(lines) > 2 else "No settings.")
     if shared:
         parts += ["## Kinds of other families", "\n".join(shared)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _docstring(module: str, name: str) -> str:
-    """The docstrings of a module and of its class, as a block of reStructuredText."""
+def _type(words: str) -> str:
+    """A type, in which the family of a section is a link to its page."""
+    return re.sub(r"(?<=of )\w+", lambda family: _linked(family[0]), _cell(words))
+
+
+def _linked(word: str) -> str:
+    return f"[{word}]({PAGE.format(word)}.md)" if word in registry.FAMILIES else word
+
+
+def _docstring(family: str, kind: str) -> str:
+    """The docstrings of a kind as a block of reStructuredText."""
     from site_docstrings import as_rst
 
-    path = schema.source(module)
-    tree = ast.parse(path.read_text(encoding="utf-8") if path else "")
-    named = (node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name)
-    node = next(named, None)
-    text = "\n\n".join(filter(None, [ast.get_docstring(tree), node and ast.get_docstring(node)]))
-    lines = text.splitlines()
+    lines = meanings.docstring(family, kind).splitlines()
     as_rst(lines)
-    return "````{eval-rst}\n" + "\n".join(lines).strip() + "\n````" if text else ""
+    text = "\n".join(lines).strip()
+    return f"````{{eval-rst}}\n{text}\n````" if text else ""

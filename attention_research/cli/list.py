@@ -1,11 +1,11 @@
-"""`list`: prints the names that other commands take, and the claims with their verdicts."""
+"""`list`: prints the names that other commands take, the settings of kinds, and the claims with their verdicts."""
 
 from __future__ import annotations
 
 import argparse
-import ast
+import textwrap
 from collections.abc import Callable
-from functools import cache
+from typing import Any
 
 from attention_research import bundled
 from attention_research.cli.arguments import Overrides, Parser, json_option, nearest, no_overrides, print_json
@@ -14,6 +14,12 @@ from attention_research.config import ConfigError, packaged_configs, variants
 
 def options(parser: Parser) -> None:
     parser.add_argument("what", nargs="?", metavar="WHAT", help="studies, variants, kinds, datasets or claims")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="FAMILY[.KIND]",
+        help="list kinds: print the settings of this kind, or of every kind of a family",
+    )
     json_option(parser)
 
 
@@ -24,6 +30,10 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     if arguments.what not in LISTS:
         word = arguments.what or "list"
         raise ConfigError(f"{word}: no such list{nearest(word, [*LISTS, 'claims'])}")
+    if arguments.name is not None:
+        if arguments.what != "kinds":
+            raise ConfigError(f"list {arguments.what} {arguments.name}: only list kinds takes a name")
+        return _settings(arguments.name, as_json=arguments.json)
     entries = LISTS[arguments.what]()
     if arguments.json:
         return print_json([{"name": name, "title": title} for name, title in entries.items()])
@@ -63,31 +73,78 @@ def _datasets() -> dict[str, str]:
 
 def _kinds() -> dict[str, str]:
     """Each ``family.kind``, those of other packages too, with the first line about it in its source."""
+    from attention_research.config.meanings import title
+
+    names = [(family, kind) for family, kinds in _families().items() for kind in kinds]
+    return {f"{family}.{kind}": title(family, kind) for family, kind in names}
+
+
+def _families() -> dict[str, dict[str, str]]:
+    """The registry, with the kinds of other packages."""
     from attention_research import registry
     from attention_research.config.entry_points import add_variants
 
     add_variants()
-    names = [(family, kind) for family, kinds in registry.FAMILIES.items() for kind in kinds]
-    return {f"{family}.{kind}": _first_line(*registry.locate(family, kind)) for family, kind in names}
+    return registry.FAMILIES
 
 
-def _first_line(module: str, name: str) -> str:
-    """Of a class's docstring, or of its module's where the module has no other class."""
-    tree = _tree(module)
-    named = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    own = named.get(name)
-    public = [name for name, node in named.items() if isinstance(node, ast.ClassDef) and name[0] != "_"]
-    text = ast.get_docstring(tree) if len(public) < 2 or own is None else ast.get_docstring(own)
-    return (text or ast.get_docstring(tree) or "").partition("\n")[0]
+def _settings(name: str, *, as_json: bool) -> int:
+    """Prints the settings of the kind FAMILY.KIND, or of each kind of a family."""
+    from attention_research.config.meanings import describe, title
+
+    family, kinds = _found(name)
+    documents = [
+        {
+            "name": f"{family}.{kind}",
+            "title": title(family, kind),
+            "settings": [
+                {
+                    "name": one.name,
+                    "type": one.type,
+                    "required": one.required,
+                    "inherited": one.inherited,
+                    "default": None if one.required or one.inherited else one.default,
+                    "meaning": one.meaning,
+                }
+                for one in describe(family, kind)
+            ],
+        }
+        for kind in kinds
+    ]
+    if as_json:
+        return print_json(documents)
+    print("\n\n".join(map(_paragraph, documents)))
+    if any(one["inherited"] for document in documents for one in document["settings"]):
+        print("\ninherited: without a value of its own, the setting has that of the nearest enclosing section")
+    return 0
 
 
-@cache
-def _tree(module: str) -> ast.Module:
-    from attention_research.config.schema import source
+def _found(name: str) -> tuple[str, list[str]]:
+    """The family and the kinds that a name means. Raises ConfigError with the nearest name if there are none."""
+    families = _families()
+    family, _, kind = name.replace("/", ".").partition(".")
+    if family not in families:
+        of = next((one for one, kinds in families.items() if family in kinds), None)
+        if of is not None and not kind:
+            raise ConfigError(f"{name}: no such family, but a kind of {of}; did you mean {of}.{name}?")
+        raise ConfigError(f"{name}: no such family of kinds{nearest(family, list(families))}")
+    if kind and kind not in families[family]:
+        raise ConfigError(f"{name}: no such kind of {family}{nearest(kind, list(families[family]))}")
+    return family, [kind] if kind else list(families[family])
 
-    path = source(module)
-    return ast.parse(path.read_text(encoding="utf-8") if path else "")
 
+def _paragraph(document: dict[str, Any]) -> str:
+    """A kind and its settings, in lines of at most `WIDTH` characters."""
+    lines = [f"{document['name']}  {document['title']}"]
+    for one in document["settings"]:
+        without = "inherited" if one["inherited"] else "required" if one["required"] else f"default {one['default']!r}"
+        about = f"{one['type']}; {without}. {one['meaning']}"
+        lines.append(textwrap.fill(about, WIDTH, initial_indent=f"  {one['name']}: ", subsequent_indent=" " * 6))
+    return "\n".join(lines if document["settings"] else [*lines, "  no settings"])
+
+
+#: The width of a paragraph, in characters.
+WIDTH = 110
 
 LISTS: dict[str, Callable[[], dict[str, str]]] = {
     "studies": _studies,

@@ -32,7 +32,7 @@ COMMANDS: dict[str, str] = {
     "compare": "runs side by side: numbers, and where their configs and environments differ",
     "report": "a run or a study as one self-contained HTML page",
     "export": "a trained model as one safetensors file",
-    "list": "studies, variants, datasets, claims with their verdicts",
+    "list": "studies, variants, kinds with their settings, data sets, claims with their verdicts",
     "data": "prepare data sets",
     "bench": "measure speed and memory against peers",
     "completion": "print the completion script of a shell: bash, zsh or tcsh",

@@ -102,7 +102,10 @@ class CopyingData(Pairs):
 
 
 class AgreementData(Pairs):
-    """Agreement of a verb with the first or the last noun, over 0 to `max_delay` words (see the module docstring)."""
+    """Agreement of a verb with the first or the last noun, over 0 to `max_delay` words (see the module docstring).
+
+    `subject` is the noun with which the verb agrees: the first or the last.
+    """
 
     def __init__(
         self,

@@ -287,7 +287,10 @@ class Pairs(Tokenised):
 
 
 class PairData(Pairs):
-    """A TFDS translation set, its joint vocabulary, and its batches (see `Pairs`)."""
+    """A TFDS translation set, its joint vocabulary, and its batches (see `Pairs`).
+
+    `source_language` and `target_language` name the two sides, such as "fr" and "en".
+    """
 
     reads_pairs = True
 

@@ -21,7 +21,10 @@ from attention_research.signatures import Positive, Rate
 
 class PlacedDigits(InMemory):
     """A batch is {"image" [B side side 3] uint8, "label" [B], "cells" [B]}; `clutter` is the fraction of the other
-    cells that hold a grey fragment of a digit. The classes are the words for 0 to 9."""
+    cells that hold a grey fragment of a digit. The classes are the words for 0 to 9.
+
+    `validation_examples` and `test_examples` are the numbers of examples of these splits.
+    """
 
     classes = DIGITS
     fill: ClassVar[Mapping[str, int]] = {"label": -1}

@@ -20,9 +20,11 @@ class BeamSearch(Search):
 
     A row stops when no live prefix can beat its finished hypotheses. Log-probabilities only decrease, and with alpha >=
     0 the penalty only increases, so log p / penalty(limit) is an upper bound on the final score of a live prefix.
-    `exact` says which hypotheses must be final. ``"best"``: the first hypothesis is that of a search to the limit; the
-    others are the best found so far, and may be fewer than `beam_size`. ``"all"``: all hypotheses are those of a search
-    to the limit, which takes more steps.
+    `exact` says whether only the best hypothesis must be final, or all of them. ``"best"``: the first hypothesis is
+    that of a search to the limit; the others are the best found so far, and may be fewer than `beam_size`. ``"all"``:
+    all hypotheses are those of a search to the limit, which takes more steps.
+
+    `beam_size` is the number of prefixes that are kept at each step. `alpha` is the exponent of the length penalty.
     """
 
     def __init__(

@@ -25,6 +25,8 @@ class HuggingFaceBeamSearch(Search):
     At a row's limit the best extensions become hypotheses without EOS. With `forced_eos` (in Hugging Face:
     ``forced_eos_token_id``, the default of Marian) every prefix takes EOS instead, at no cost. PAD and BOS are never
     taken (``suppress_tokens``). The start token is BOS (``decoder_start_token_id``) and is not counted.
+
+    `beam_size` is the number of prefixes that are kept at each step.
     """
 
     def __init__(

@@ -19,6 +19,9 @@ class Sampling(LeftToRight):
     The score is the log-probability under the model, not under the truncated distribution. The samples of a row depend
     only on `seed` and on its own source, not on the other rows or the padding: equal sentences, or pictures, get equal
     samples.
+
+    `temperature` divides the logits. `top_k` keeps only the k most probable tokens, and `top_p` only the most probable
+    tokens whose probabilities add up to p.
     """
 
     def __init__(

@@ -17,7 +17,10 @@ from attention_research.signatures import NonNegative, Positive
 
 class ShrinkingBeamSearch(Search):
     """At a row's limit (`length_limits`) every live prefix takes EOS, with the model's log-probability. PAD and BOS are
-    never taken. A row has exactly `beam_size` hypotheses, if that many exist within its limit."""
+    never taken. A row has exactly `beam_size` hypotheses, if that many exist within its limit.
+
+    `beam_size` is the number of prefixes and hypotheses that are kept at each step.
+    """
 
     def __init__(self, *, beam_size: Positive = 12, normalized: bool = False, extra_length: NonNegative = 50):
         self.beam_size, self.normalized, self.extra_length = beam_size, normalized, extra_length

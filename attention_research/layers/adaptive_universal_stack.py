@@ -89,6 +89,8 @@ class AdaptiveUniversalStack(UniversalStack):
 
     Owns w and b (D + 1 parameters) in addition to the layer and the step embeddings. The ponder cost of a row is the
     mean over all of its positions, padding included. "hidden" [L B T D] is the output after each step.
+
+    A position halts when its halting probabilities add up to more than `threshold`.
     """
 
     def __init__(

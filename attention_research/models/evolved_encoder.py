@@ -23,7 +23,10 @@ from attention_research.signatures import Child
 
 class EvolvedEncoder(Encoder):
     """Embeddings [B S D] -> hidden states [B S D]. The settings are those of the encoder. The convolutions do not mix
-    padding or different examples of a packed row."""
+    padding or different examples of a packed row.
+
+    `gated_linear_unit` is the first branch of each block.
+    """
 
     def __init__(
         self,

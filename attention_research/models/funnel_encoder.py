@@ -59,6 +59,8 @@ class FunnelEncoder(Layered):
 
     The settings are those of the encoder. Raises ValueError if `blocks` does not divide `num_layers`, and for packed
     rows, because a pooled pair could belong to two examples.
+
+    `blocks` is the number of blocks of layers; each block after the first halves the length.
     """
 
     def __init__(

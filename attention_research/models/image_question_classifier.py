@@ -27,6 +27,8 @@ class ImageQuestionClassifier(nnx.Module):
     """A model with `log_probabilities` of the "image" and "source" of a batch.
 
     Cells are numbered row by row. `places` encodes their positions; its `max_length` is the number of cells.
+
+    `readout_width` is the width of the hidden layer W_1, and `reader` how the words read the image.
     """
 
     def __init__(

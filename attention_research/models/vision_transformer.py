@@ -29,6 +29,8 @@ class VisionTransformer(nnx.Module):
 
     `max_length` is the number of rows of the position table: the number of patches, (side / patch_side)^2, plus one for
     a class token. Equations 2 and 3 are the `steps` of the encoder section (`configs/images/vision_transformer.py`).
+
+    An image is split into patches of `patch_side` x `patch_side` pixels.
     """
 
     def __init__(

@@ -28,7 +28,10 @@ class Mesh:
 
 
 class Parallel:
-    """How a step runs: `jit` (alias `pjit`) as one program on a mesh, `pmap` as a copy on each local device."""
+    """How a step runs: `jit` (alias `pjit`) as one program on a mesh, `pmap` as a copy on each local device.
+
+    `strategy` says how a step runs, and `mesh` has the sizes of the mesh axes.
+    """
 
     def __init__(self, *, strategy: Literal["jit", "pjit", "pmap"] = "jit", mesh: Child["mesh"] = "mesh"):
         self.strategy = "jit" if strategy == "pjit" else strategy

@@ -17,6 +17,8 @@ class Coverage:
 
     The model must return "coverage_loss" [B T] in aux["decoder"]. The paper adds the coverage loss only in the last
     3,000 updates; this task adds it from the first update on.
+
+    `weight` multiplies the coverage loss.
     """
 
     def __init__(self, *, weight: NonNegativeFloat = 1.0):

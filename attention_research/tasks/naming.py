@@ -116,6 +116,8 @@ class NamingEvaluation(Evaluation):
 
     There are two floors: the most frequent name of the training split for every function, and the first sub-tokens of
     each body, as many as a name has on average. `floor_f1` is the larger F1 of the two.
+
+    `suggestions` is the number of names that are generated for each function.
     """
 
     needs = ("encode", "start", "step", "log_likelihood")

@@ -23,7 +23,10 @@ class Adam:
 
 
 class AdamW:
-    """Loshchilov & Hutter 2019: decoupled weight decay, on the matrices only (names that end in kernel or table)."""
+    """Loshchilov & Hutter 2019: decoupled weight decay, on the matrices only (names that end in kernel or table).
+
+    `weight_decay` is the factor of the decay.
+    """
 
     def __init__(
         self, *, b1: Rate = 0.9, b2: Rate = 0.999, epsilon: PositiveFloat = 1e-8, weight_decay: NonNegativeFloat = 0.01
@@ -47,6 +50,8 @@ class SGD:
 
     `weight_decay` w adds w times the parameter to the gradient of matrices and filters (`decayed`). This is the L2
     penalty w / 2 ||p||^2 of Krizhevsky et al. 2012 and He et al. 2015.
+
+    `momentum` is the decay rate of the running sum of gradients.
     """
 
     def __init__(self, *, momentum: Rate = 0.0, nesterov: bool = False, weight_decay: NonNegativeFloat = 0.0):
@@ -66,6 +71,8 @@ class Adadelta:
 
     step = g RMS[dx]_{t-1} / RMS[g]_t, RMS[y]^2 = E[y^2] + epsilon, E[y^2]_t = rho E[y^2]_{t-1} + (1 - rho) y_t^2.
     The defaults are those of Bahdanau et al. 2015.
+
+    `rho` is the decay rate of both averages.
     """
 
     def __init__(self, *, rho: Rate = 0.95, epsilon: PositiveFloat = 1e-6):
@@ -84,6 +91,8 @@ class Adafactor:
     mean square of `clipping_threshold`. The step is schedule max(1e-3, RMS(parameter)) U, so the learning rate is
     relative to the size of the parameter. The rate of T5 is 1 / sqrt(max(t, 10^4)): schedule inverse_sqrt with
     learning_rate 0.01.
+
+    `decay_exponent` determines how fast the average of the squared gradients becomes slower.
     """
 
     def __init__(

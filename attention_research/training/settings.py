@@ -39,6 +39,8 @@ class Training:
     `initial` is the folder of another run, from whose trained parameters this run starts (`training.initial`). `{seed}`
     in it stands for the seed of this run. `initial_checkpoint` is "last", "best" (lowest validation loss) or a step.
     `initial_parts` are the parts of the model to load, such as "features"; if it is empty, the whole model is loaded.
+
+    `steps` is the number of updates. `optimizer` and `schedule` turn a gradient and the learning rate into an update.
     """
 
     def __init__(

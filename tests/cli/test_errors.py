@@ -136,7 +136,7 @@ def test_wrong_arguments_help_and_lists_do_not_import_jax(root):
         "import sys; from attention_research.cli import main\n"
         "main(['train', '--config=configs/translation/transformer.py:cpu', '--workdir=x', '--config.model.head=4'])\n"
         "main(['--help']); main(['list', 'studies']); main(['list', 'variants']); main(['list', 'datasets'])\n"
-        "main(['list', 'kinds'])\n"
+        "main(['list', 'kinds']); main(['list', 'kinds', 'attention'])\n"
         "main(['list', 'claims', '--json'])\n"
         "print('imported', sorted(m for m in ('jax', 'flax', 'tensorflow_datasets', 'numpy') if m in sys.modules))"
     )

@@ -118,3 +118,4 @@ def test_the_site_builds_without_a_warning(tmp_path):
     commands = (tmp_path / "site/docs/api/commands.html").read_text(encoding="utf-8")
     settings = (tmp_path / "site/docs/api/settings_attention.html").read_text(encoding="utf-8")
     assert "--ignore-records" in commands and 'id="relative"' in settings and "max_distance" in settings
+    assert "<p>Whether the linear projections have biases.</p>" in settings

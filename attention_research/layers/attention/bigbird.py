@@ -19,7 +19,10 @@ from attention_research.signatures import NonNegative, Positive
 
 
 class BigBirdAttention(SumOfValues):
-    """Sparse attention between blocks of `block_size` positions. `window_blocks` is odd and counts the block itself."""
+    """Sparse attention between blocks of `block_size` positions. `window_blocks` is odd and counts the block itself.
+
+    Each block also attends to `random_blocks` random blocks.
+    """
 
     def __init__(
         self,

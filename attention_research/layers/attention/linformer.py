@@ -37,6 +37,8 @@ class LinformerAttention(MultiHeadAttention):
 
     A shorter sequence uses the first columns of the projections, as if it were padded.
 
+    `rank` is R, the number of projected positions. `sharing` says which parts of the model share a projection.
+
     >>> make = dict(width=8, num_heads=2, head_width=None, max_length=16, rngs=nnx.Rngs(0))
     >>> y, collected = LinformerAttention(rank=4, **make)(jnp.ones((1, 16, 8)))
     >>> y.shape, collected["attention_weights"].shape  # 16 queries, 4 projected keys

@@ -68,8 +68,9 @@ def keys_alone(where: Where, name: str) -> Bool[Array, "#B S"] | None:
 class MultiHeadAttention(nnx.Module):
     """N heads of width H (values Hv) between projections [D, N*H], [D, N*Hv] and an output projection [N*Hv, D].
 
-    `head_width` None means width / num_heads; `value_head_width` None means head_width. Calls return (y, aux) with the
-    weights in ``aux["attention_weights"]`` [B N T S]. Under jit, the weights are computed only if the caller uses them.
+    `head_width` None means width / num_heads. `value_head_width` is the width of the values; None means head_width.
+    Calls return (y, aux) with the weights in ``aux["attention_weights"]`` [B N T S]. Under jit, the weights are
+    computed only if the caller uses them.
     """
 
     #: The factor of the scores; None means 1/sqrt(H).

@@ -26,6 +26,9 @@ class EvolvedDecoderConvolution(nnx.Module):
     """Causal branched convolutions, [B T D] -> [B T D]. `expansion` is the factor 2 of 2D.
 
     The cache holds the last inputs of each convolution.
+
+    `left_kernel_width` is the number of taps of sep11, `right_kernel_width` that of sep7', and `kernel_width` that of
+    sep7.
     """
 
     def __init__(

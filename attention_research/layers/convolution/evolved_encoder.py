@@ -29,6 +29,8 @@ class EvolvedEncoderConvolution(nnx.Module):
 
     The convolution of the right branch is initialized with Glorot uniform, as in the release.
     Parameters: 4D^2 + 3 D^2/2 + 8D + (9 4D + 4D + 4D D/2 + D/2).
+
+    `right_kernel_width` is the number of taps of conv3, and `kernel_width` that of sep9.
     """
 
     def __init__(

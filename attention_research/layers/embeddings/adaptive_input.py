@@ -28,6 +28,8 @@ class AdaptiveInputVocabulary(nnx.Module):
 
     Raises ValueError if `cluster_sizes` do not add up to the vocabulary size, or if the number of `cluster_widths`
     differs from the number of clusters.
+
+    `cluster_sizes` are n_c, the numbers of tokens of the clusters, and `cluster_widths` are their widths e_c.
     """
 
     def __init__(

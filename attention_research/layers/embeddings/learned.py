@@ -21,6 +21,8 @@ def random_table(vocabulary_size: int, width: int, scale: float, rngs: nnx.Rngs)
 class LearnedEmbedding(nnx.Module):
     """A learned table [V D], initialized from N(0, scale^2 / D).
 
+    `scale` multiplies the standard deviation of the initial values.
+
     >>> embedding = LearnedEmbedding(vocabulary_size=100, width=8, dtype="float32", rngs=nnx.Rngs(0))
     >>> embedding(jnp.array([[5, 6, 7]])).shape
     (1, 3, 8)

@@ -31,6 +31,8 @@ class MixtureOfSoftmaxes(T5Vocabulary):
 
     Owns the table [V D], `mixture_kernel` M [D K] and `context_kernel` W [K D D], all initialized from N(0, 1). It has
     K D + K D^2 parameters more than `t5`, and computes K products with the table instead of one.
+
+    `num_softmaxes` is K.
     """
 
     def __init__(self, *, width: Positive, num_softmaxes: Positive = 15, rngs: nnx.Rngs, **inherited: Any):

@@ -16,6 +16,8 @@ class RandomFrozenEmbedding(nnx.Module):
     """A constant random table [V D] from N(0, scale^2 / D), which no optimizer updates.
 
     The embeddings are nearly orthogonal if V << e^D.
+
+    `scale` multiplies the standard deviation of the values.
     """
 
     def __init__(

@@ -22,9 +22,11 @@ class MixtureOfExperts(GroupedExperts):
     threshold; the released code samples in evaluation too. In a decoder, the layer is causal only if no token is
     dropped, because the first choice of a later token takes a place before the second choice of an earlier token.
 
-    Narang et al. 2021 (arXiv 2102.11972) have 32 experts with relu, width 1,536 and no biases; `capacity_factor` 2.0 in
-    the encoder and, because of a misspelt binding, 1.25 in the decoder; and `num_replicas` 32 (inferred from the
-    published operation counts).
+    Narang et al. 2021 (arXiv 2102.11972) have 32 experts with relu, width 1,536 and no biases; capacity factor 2.0 in
+    the encoder and, because of a misspelt binding, 1.25 in the decoder; and 32 replicas (inferred from the published
+    operation counts).
+
+    `threshold` decides when the second expert is used.
     """
 
     def __init__(self, *, threshold: PositiveFloat = 0.2, **inherited: Any):

@@ -21,8 +21,10 @@ class ReleasedSwitchFeedForward(GroupedExperts):
 
     With a key, the input of the router is x u, where u is drawn uniformly from [1 - jitter, 1 + jitter] for each value.
     The input of the experts is x. Narang et al. 2021 have 32 experts with relu, width 3,072 and no biases;
-    `capacity_factor` 1.2 in the encoder and 1.25 in the decoder; and `num_replicas` 32 (inferred from the published
-    operation counts).
+    capacity factor 1.2 in the encoder and 1.25 in the decoder; and 32 replicas (inferred from the published operation
+    counts).
+
+    `jitter` is the size of the noise on the input of the router.
     """
 
     def __init__(self, *, jitter: NonNegativeFloat = 0.01, **inherited: Any):

@@ -10,7 +10,10 @@ from attention_research.signatures import PositiveFloat
 
 
 class Uniform:
-    """Initializes all parameters, including biases and tables, from U(-scale, scale)."""
+    """Initializes all parameters, including biases and tables, from U(-scale, scale).
+
+    `scale` is the largest absolute value.
+    """
 
     def __init__(self, *, scale: PositiveFloat = 0.08):
         self.scale = scale

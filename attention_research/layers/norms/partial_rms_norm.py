@@ -23,6 +23,8 @@ class PartialRMSNorm(nnx.Module):
 
     The mean square is computed in float32. The gain [D] is initialized to ones; there is no bias. Raises ValueError if
     `fraction` is above 1.
+
+    `fraction` is the share of the channels from which the mean square is computed.
     """
 
     def __init__(

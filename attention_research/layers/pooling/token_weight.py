@@ -19,7 +19,10 @@ from attention_research.signatures import Given, Positive
 
 
 class TokenWeightPooling(nnx.Module):
-    """Average with weights from w [V]: the softmax of w[x_j] over the text, or sigmoid(w[x_j]) divided by their sum."""
+    """Average with weights from w [V]: the softmax of w[x_j] over the text, or sigmoid(w[x_j]) divided by their sum.
+
+    `normalization` is the softmax over the text, or the sigmoid of each weight, divided by their sum.
+    """
 
     def __init__(
         self,

@@ -26,6 +26,8 @@ class Rationale(nnx.Module):
     """A model whose `read` returns ratings and the selected words. The encoder has `num_layers` cells (2 in the paper).
 
     Dropout is applied to the embeddings, separately for generator and encoder, and to the last states.
+
+    `generator` selects the words, and `num_ratings` is R, the number of predicted ratings.
     """
 
     def __init__(

@@ -24,7 +24,10 @@ from attention_research.tokens import PAD
 
 
 class SoftAttentionRatings(nnx.Module):
-    """A model with the method `read` of `Rationale`. Every word is selected; "weights" are the attention weights."""
+    """A model with the method `read` of `Rationale`. Every word is selected; "weights" are the attention weights.
+
+    `attention_width` is the width of the layer W, and `num_ratings` the number of predicted ratings.
+    """
 
     def __init__(
         self,
