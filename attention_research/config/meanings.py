@@ -101,8 +101,8 @@ def _about(setting: str, text: str) -> str:
 def sentences(text: str) -> list[str]:
     """The sentences of a docstring, each on one line. Doctests and indented blocks are left out.
 
-    >>> sentences("A layer. `rank` is the number of rows (Wang et al. 2020)\\nof E. The rest follows.")
-    ['A layer.', '`rank` is the number of rows (Wang et al. 2020) of E.', 'The rest follows.']
+    >>> sentences("A layer. `rank` is the number of rows (Wang et al. 2020)\\nof keys. The rest follows.")
+    ['A layer.', '`rank` is the number of rows (Wang et al. 2020) of keys.', 'The rest follows.']
     """
     found = []
     for block in re.split(r"\n\s*\n|\n(?=- )", text):
