@@ -73,7 +73,7 @@ STUDY = Study(
     columns=(
         *exact.COLUMNS,
         Column(ERROR, "error / variance", significant(2), better="lower"),
-        Column("measure.parameters", "parameters", fixed(0)),
+        Column("measure.parameters", "parameters", fixed(0), spread=False),
     ),
     claims="../claims.csv",
     # An error of 0.1 means that 90 % of the variance is explained.

@@ -57,7 +57,7 @@ STUDY = Study(
         *exact.COLUMNS,
         Column("measure.accuracy", "accuracy, %", fixed(1, 100), better="higher"),
         Column("measure.loss", "loss", significant(2), better="lower"),
-        Column("measure.parameters", "parameters", fixed(0)),
+        Column("measure.parameters", "parameters", fixed(0), spread=False),
     ),
     claims="../../claims.csv",
     # The cosine is left out: a claim predicts that it fails.
