@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
-from site_sources import linkcode_resolve  # noqa: E402, F401
+from site_extension.sources import linkcode_resolve  # noqa: E402, F401
 
 project = "attention_research"
 copyright = "the authors, Apache-2.0"

@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 
 docutils = pytest.importorskip("docutils.core")
-site = pytest.importorskip("site_extension")
-site_docstrings = pytest.importorskip("site_docstrings")
-site_math = pytest.importorskip("site_math")
+pages = pytest.importorskip("site_extension.pages")
+docstrings = pytest.importorskip("site_extension.docstrings")
+math = pytest.importorskip("site_extension.math")
 
 DOCSTRING = """A *sum* of `a_b` and |x|, of ``(one,
 two)``s too.
@@ -33,7 +33,7 @@ two)``s too.
 
 def test_a_docstring_is_read_as_it_was_meant():
     lines = DOCSTRING.split("\n")
-    site_docstrings.as_rst(lines)
+    docstrings.as_rst(lines)
     written = docutils.publish_string("\n".join(lines), writer="pseudoxml", settings_overrides={"halt_level": 2})
     text = " ".join(written.decode().split())
     for part in (
@@ -48,9 +48,9 @@ def test_a_docstring_is_read_as_it_was_meant():
 
 def test_arxiv_numbers_of_a_page_are_links_except_in_code():
     link = "[arXiv 1706.03762](https://arxiv.org/abs/1706.03762)"
-    assert site.linked(f"of arXiv 1706.03762, {link}, `arXiv 1706.03762`") == f"of {link}, {link}, `arXiv 1706.03762`"
+    assert pages.linked(f"of arXiv 1706.03762, {link}, `arXiv 1706.03762`") == f"of {link}, {link}, `arXiv 1706.03762`"
     code = "```python\n# arXiv 1706.03762\n```"
-    assert site.linked(code) == code
+    assert pages.linked(code) == code
 
 
 def test_a_notebook_gets_a_download_and_links_in_its_text_alone():
@@ -61,7 +61,7 @@ def test_a_notebook_gets_a_download_and_links_in_its_text_alone():
         },
         {"cell_type": "code", "source": ["x[0](arXiv 1706.03762)"]},
     ]
-    text, code = json.loads(site.completed_notebook(json.dumps({"cells": cells}), ROOT / "docs", "mine"))["cells"]
+    text, code = json.loads(pages.completed_notebook(json.dumps({"cells": cells}), ROOT / "docs", "mine"))["cells"]
     assert "[arXiv 1706.03762](https://arxiv.org/abs/1706.03762)" in text["source"]
     assert "(../experiments/vaswani2017/README.md)" in text["source"] and 'href="mine.ipynb" download' in text["source"]
     assert code == cells[1]
@@ -78,15 +78,15 @@ def test_every_equation_of_the_pages_becomes_mathml():
         equations += re.findall(r"\$\$(.+?)\$\$", text, flags=re.DOTALL)
     assert len(equations) > 9
     for equation in equations:
-        element = site_math.mathml(equation, "block")
+        element = math.mathml(equation, "block")
         assert element.startswith("<math") and "<mi>" in element and "\\" not in element
     with pytest.raises(ValueError, match="is not converted"):
-        site_math.mathml(r"\nosuchcommand x", "inline")
+        math.mathml(r"\nosuchcommand x", "inline")
 
 
 def test_a_paper_s_page_shows_every_picture_and_page_that_is_recorded():
     paper = ROOT / "experiments/narang2021"
-    page = site.recorded(paper)
+    page = pages.recorded(paper)
     for file in (*paper.glob("results/*/*/figures/*.png"), *paper.glob("results/*/*/*.md")):
         assert f"({file.relative_to(paper)})" in page
 

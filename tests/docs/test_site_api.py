@@ -13,19 +13,14 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 
 pytest.importorskip("sphinx")
-import site_api  # noqa: E402
-import site_configs  # noqa: E402
-import site_docstrings  # noqa: E402
-import site_modules  # noqa: E402
-import site_sources  # noqa: E402
-import site_usage  # noqa: E402
+from site_extension import api, configs, docstrings, modules, sources, usage  # noqa: E402
 
 DIRECTIVE = re.compile(r"^\.\. auto(?:function|class|data):: (\S+)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
 def pages():
-    return site_api.pages(ROOT / "docs")
+    return api.pages(ROOT / "docs")
 
 
 @pytest.mark.slow
@@ -47,7 +42,7 @@ def test_the_page_of_a_package_leads_to_each_of_its_modules(pages):
 @pytest.mark.parametrize("name", ["kernels.masks", "kernels.experts", "kernels.attention.api", "config.schema"])
 def test_a_page_describes_what_its_module_defines_with_constants_last(name):
     module = importlib.import_module(f"attention_research.{name}")
-    text = site_api.module_page(site_modules.module(module.__name__), "A package")
+    text = api.module_page(modules.module(module.__name__), "A package")
     described = [full.rpartition(".")[2] for full in DIRECTIVE.findall(text)]
     found = {
         key
@@ -60,13 +55,13 @@ def test_a_page_describes_what_its_module_defines_with_constants_last(name):
 
 
 def test_constants_are_those_with_an_explanation():
-    found = site_modules.module("attention_research.kernels.copying.copy_mixture")
+    found = modules.module("attention_research.kernels.copying.copy_mixture")
     assert found.constants == ("NOT_COPYABLE", "UNKNOWN", "FLOOR")
-    assert "FIRST" not in site_modules.module("tests.catalogue.mechanism").constants  # it has no `#:` comment
+    assert "FIRST" not in modules.module("tests.catalogue.mechanism").constants  # it has no `#:` comment
 
 
 def test_modules_with_exported_names_come_first():
-    text = site_api.package_page("Kernels", site_modules.modules("attention_research.kernels"))
+    text = api.package_page("Kernels", modules.modules("attention_research.kernels"))
     assert (
         text.index("](kernels.masks.md)")
         < text.index("Modules that other modules use")
@@ -75,7 +70,7 @@ def test_modules_with_exported_names_come_first():
 
 
 def test_exported_names_come_first_on_a_page():
-    text = site_api.module_page(site_modules.module("attention_research.kernels.attention.api"), "Kernels")
+    text = api.module_page(modules.module("attention_research.kernels.attention.api"), "Kernels")
     described = [full.rpartition(".")[2] for full in DIRECTIVE.findall(text)]
     assert described.index("attention_weights") < described.index("prefers_blocks")
 
@@ -84,13 +79,13 @@ def test_the_signature_of_a_flax_module_is_that_of_its_constructor():
     from attention_research.layers.norms.layer_norm import LayerNorm
 
     anything = "(*args: Any, **kwargs: Any)"
-    signature, _ = site_docstrings.sign(None, "class", "LayerNorm", LayerNorm, None, anything, None)
+    signature, _ = docstrings.sign(None, "class", "LayerNorm", LayerNorm, None, anything, None)
     assert signature.startswith("(*, width: Positive, epsilon: PositiveFloat = 1e-06, rngs")
-    assert site_docstrings.sign(None, "function", "f", len, None, anything, None) == (anything, None)
+    assert docstrings.sign(None, "function", "f", len, None, anything, None) == (anything, None)
 
 
 def test_a_sentence_ends_where_the_next_begins():
-    first = site_docstrings.first_sentence
+    first = docstrings.first_sentence
     assert first("Of Wang et al. 2020 by J. Smith: `a. B`. More.\n\nEnd.") == "Of Wang et al. 2020 by J. Smith: `a. B`."
     assert first("A title\nover two lines") == "A title over two lines." and first(None) == ""
 
@@ -99,44 +94,44 @@ def test_a_name_is_found_where_it_is_defined():
     kernels = "attention_research.kernels"
     from attention_research.kernels import bigbird_attention
 
-    home = site_modules.defined(kernels, "bigbird_attention")
+    home = modules.defined(kernels, "bigbird_attention")
     assert home == f"{bigbird_attention.__module__}.bigbird_attention"
-    assert site_modules.defined(kernels, "no_such_kernel") is None
-    assert f"{kernels}.efficient.bigbird_attention" in site_usage.exports()[home]
+    assert modules.defined(kernels, "no_such_kernel") is None
+    assert f"{kernels}.efficient.bigbird_attention" in usage.exports()[home]
 
 
 def test_the_source_of_an_object_is_the_line_of_its_definition():
     from attention_research.kernels import masks
 
     _, line = inspect.getsourcelines(masks.window_mask)
-    link = site_sources.linkcode_resolve("py", {"module": masks.__name__, "fullname": "window_mask"})
+    link = sources.linkcode_resolve("py", {"module": masks.__name__, "fullname": "window_mask"})
     assert link == f"../../source/attention_research/kernels/masks.py.html#line-{line}"
 
 
 @pytest.mark.slow
 def test_rows_of_the_catalogue_and_the_api_lead_to_each_other():
-    text = site_usage.linked_catalogue((ROOT / "docs/catalogue.md").read_text(encoding="utf-8"))
+    text = usage.linked_catalogue((ROOT / "docs/catalogue.md").read_text(encoding="utf-8"))
     rows = re.findall(r'<a id="(\w+)"></a>\{py:obj\}`\1 <([\w.]+)>`', text)
     assert {row: name for row, name in rows} == {
-        row: name for name, found in site_usage.mechanisms().items() for row in found
+        row: name for name, found in usage.mechanisms().items() for row in found
     }
     for _, name in rows:
         module, _, kernel = name.rpartition(".")
-        assert kernel in site_modules.module(module).functions
+        assert kernel in modules.module(module).functions
     assert (
         "<../catalogue.html#local_m>"
-        in site_usage.fields("attention_research.kernels.selection.local.local_weights")["Catalogue"]
+        in usage.fields("attention_research.kernels.selection.local.local_weights")["Catalogue"]
     )
 
 
 @pytest.mark.slow
 def test_a_kernel_names_its_layers_and_their_studies():
-    kernel = site_usage.fields("attention_research.kernels.efficient.linformer.linformer_attention")
-    layer = site_usage.fields("attention_research.layers.attention.linformer.LinformerAttention")
+    kernel = usage.fields("attention_research.kernels.efficient.linformer.linformer_attention")
+    layer = usage.fields("attention_research.layers.attention.linformer.LinformerAttention")
     assert "attention_research.layers.attention.linformer>" in kernel["Used by"]
     assert "linformer2020/table2" in kernel["Studies"] and "linformer2020/table2" in layer["Studies"]
     assert "settings_attention.html#linformer" in layer["Kind in a config"]
-    assert site_usage.studies_of("attention_research.kernels.no_such.kernel") == []
+    assert usage.studies_of("attention_research.kernels.no_such.kernel") == []
 
 
 @pytest.mark.slow
@@ -147,10 +142,10 @@ def test_the_section_of_a_kind_has_what_it_needs_and_nothing_else():
     for family, named in registry.FAMILIES.items():
         for kind in named:
             name = ".".join(registry.locate(family, kind))
-            found = json.loads(site_configs.example(name).replace("...", '"..."'))
-            settings = schema.signature(*site_configs.kinds(name)[0])
+            found = json.loads(configs.example(name).replace("...", '"..."'))
+            settings = schema.signature(*configs.kinds(name)[0])
             needed = {
                 key for key, one in settings.items() if one.default is REQUIRED and not one.section and key not in FLOWS
             }
             assert needed | {"kind"} <= found.keys() <= settings.keys() | {"kind"}, name
-    assert site_configs.example("attention_research.kernels.masks.causal_mask") is None
+    assert configs.example("attention_research.kernels.masks.causal_mask") is None

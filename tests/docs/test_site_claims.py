@@ -11,8 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 
 pytest.importorskip("sphinx")
-import site_claims  # noqa: E402
-import site_studies  # noqa: E402
+from site_extension import claims, studies  # noqa: E402
 
 from attention_research.studies.claims_page import Judgement, entries  # noqa: E402
 from attention_research.studies.competence import Met  # noqa: E402
@@ -33,7 +32,7 @@ TABLE = """# Claims
 
 
 def test_verdicts_get_a_mark_and_claims_a_link():
-    text = site_claims.marked(TABLE)
+    text = claims.marked(TABLE)
     assert '| <span class="verdict held">✓ held</span> | 1 |' in text
     assert 'One. <a id="one" class="permalink" href="#one">one</a> | 000, 004 |' in text
     assert text.count('<span class="verdict held">') == 2 and text.count('"verdict failed">✗ did not hold<') == 1
@@ -42,7 +41,7 @@ def test_verdicts_get_a_mark_and_claims_a_link():
 
 
 def test_every_claim_of_the_page_is_marked():
-    text = site_claims.marked((ROOT / "docs/claims.md").read_text(encoding="utf-8"))
+    text = claims.marked((ROOT / "docs/claims.md").read_text(encoding="utf-8"))
     names = re.findall(r'<a id="([\w-]+)" class="permalink" href="#\1">\1</a>', text)
     assert names and sorted(names) == sorted(one["id"] for one in entries(ROOT))
 
@@ -54,20 +53,20 @@ def test_the_words_of_a_card():
         (claim("exact", "exact"), Judgement("held", learned=None)),
         (claim("real", "empirical"), met(True)),
     )
-    assert site_studies.finding([exact, measured]) == 'Held: <a href="../claims.html#real">It is real.</a>'
-    assert site_studies.finding([exact]).startswith("Held: ") and site_studies.finding([]) == ""
+    assert studies.finding([exact, measured]) == 'Held: <a href="../claims.html#real">It is real.</a>'
+    assert studies.finding([exact]).startswith("Held: ") and studies.finding([]) == ""
     failed = (claim("f", "empirical"), Judgement("did not hold"))
-    assert site_studies.finding([failed]).startswith("Did not hold: ")
-    assert site_studies.finding([(claim("u", "empirical"), Judgement("not tested"))]) == "No claim is judged yet."
-    assert "for 1 of 2 claims" in site_studies.learned([measured, (claim("n", "empirical"), met(False)), exact])
-    assert site_studies.learned([exact]) == ""
+    assert studies.finding([failed]).startswith("Did not hold: ")
+    assert studies.finding([(claim("u", "empirical"), Judgement("not tested"))]) == "No claim is judged yet."
+    assert "for 1 of 2 claims" in studies.learned([measured, (claim("n", "empirical"), met(False)), exact])
+    assert studies.learned([exact]) == ""
 
 
 @pytest.mark.slow
 def test_every_record_has_a_card():
     from attention_research.studies import records
 
-    text = site_studies.overview(ROOT)
+    text = studies.overview(ROOT)
     folders = records.recorded(ROOT / "experiments")
     assert text.count("{container} card\n") == len(folders) > 50
     assert all(f"({Path('../..', folder.relative_to(ROOT))}/table.md)" in text for folder in folders)

@@ -10,14 +10,14 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 
 pytest.importorskip("myst_parser")
-import site_navigation  # noqa: E402
+from site_extension import navigation  # noqa: E402
 
 CONF = """
-extensions = ["myst_parser", "site_sources", "site_adopted"]
+extensions = ["myst_parser", "site_extension.sources", "site_adopted"]
 html_theme = "basic"
 """
 ADOPTED = """
-from site_api import adopt
+from site_extension.api import adopt
 setup = lambda app: app.connect("doctree-read", adopt) and None
 """
 PAGE = """# Page
@@ -58,9 +58,9 @@ def test_a_source_file_is_a_page_with_numbered_lines(tmp_path):
 
 def test_the_sidebar_of_another_folder_has_links_from_there():
     text = '<a href="#">Kernels</a> <a href="../index.html">x</a> <a href="https://arxiv.org">y</a>'
-    moved = site_navigation.relative(text, "docs/api/kernels", "source/attention_research")
+    moved = navigation.relative(text, "docs/api/kernels", "source/attention_research")
     assert re.findall('href="([^"]+)"', moved) == [
         "../../docs/api/kernels.html", "../../docs/index.html", "https://arxiv.org"
     ]  # fmt: skip
-    assert site_navigation.relative(text, "docs/api/kernels", "docs/api").startswith('<a href="kernels.html">')
-    assert site_navigation.listed("docs/index") is None
+    assert navigation.relative(text, "docs/api/kernels", "docs/api").startswith('<a href="kernels.html">')
+    assert navigation.listed("docs/index") is None

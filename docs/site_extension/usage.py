@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from site_configs import example, kinds, tables
-from site_modules import PACKAGE, ROOT, defined, modules, parsed, short
 from sphinx.application import Sphinx
+
+from .configs import example, kinds, tables
+from .modules import PACKAGE, ROOT, defined, modules, parsed, short
 
 KERNELS = f"{PACKAGE}.kernels"
 #: The number of layers or studies that a field names.

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from site_modules import ROOT
-
 from attention_research import registry
 from attention_research.config import FLOWS, REQUIRED, schema
 from attention_research.studies import records
+
+from .modules import ROOT
 
 #: A recorded section with more characters is not shown.
 LONGEST = 160

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docutils import nodes
-from site_docstrings import first_sentence
-from site_modules import ROOT, Module, is_exported, modules, short
 from sphinx.application import Sphinx
+
+from .docstrings import first_sentence
+from .modules import ROOT, Module, is_exported, modules, short
 
 LISTED = re.compile(
     r"^- \*\*(?P<title>.+)\*\* \(`(?P<package>attention_research\.(?P<name>\w+))`\): (?P<said>.+)$", re.MULTILINE

@@ -1,10 +1,10 @@
 """The Sphinx extension of the site. It adds recorded results and the API reference to the pages of the repository.
 
 - The page of `experiments/<paper>/README.md` also shows the recorded pictures, tables and verdicts of the paper.
-- `site_api` adds a page for each package and module, `site_docstrings` converts their docstrings, and `site_usage`
-  says where each function and class is used. `site_sources` shows source files, `site_navigation` their sidebar.
-- `site_reference` adds pages of all commands and settings, and `site_studies` one of all recorded tables.
-- `site_claims` marks the verdicts of `docs/claims.md`; `docs/claims.csv` of the site has the claims as data.
+- `api` adds a page for each package and module, `docstrings` converts their docstrings, and `usage` says where each
+  function and class is used. `sources` shows source files, `navigation` their sidebar.
+- `reference` adds pages of all commands and settings, and `studies` one of all recorded tables.
+- `claims` marks the verdicts of `docs/claims.md`; `docs/claims.csv` of the site has the claims as data.
 - A link to a folder leads to the README of the folder, and an arXiv number is a link to its paper.
 - A notebook has a link to download it.
 """
@@ -17,26 +17,24 @@ import re
 import shutil
 from pathlib import Path
 
-import site_claims
-from site_docstrings import ARXIV
-from site_reference import write_reference
-from site_usage import linked_catalogue
 from sphinx.application import Sphinx
 
 from attention_research.studies.claims_page import claims_of_the_lectures
 
+from . import claims
+from .docstrings import ARXIV
+from .reference import write_reference
+from .usage import linked_catalogue
+
 LINK = re.compile(r"\]\((?P<path>[^)#:\s]+)\)")
 #: Code, links and math of a page, which stay unchanged, or an arXiv number.
 KEPT_OR_ARXIV = re.compile(rf"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|\$\$.*?\$\$|{ARXIV.pattern}", re.DOTALL)
-PARTS = (
-    "site_api", "site_claims", "site_docstrings", "site_math", "site_navigation", "site_sources", "site_studies",
-    "site_usage",
-)  # fmt: skip
+PARTS = ("api", "claims", "docstrings", "math", "navigation", "sources", "studies", "usage")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     for part in PARTS:
-        app.setup_extension(part)
+        app.setup_extension(f"{__package__}.{part}")
     app.connect("builder-inited", lambda app: write_reference(Path(app.srcdir, "docs/api")))
     app.connect("source-read", complete)
     app.connect("build-finished", front_door)
@@ -45,11 +43,11 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 def front_door(app: Sphinx, failure: Exception | None) -> None:
     """Writes docs/claims.csv, the notebooks, and a root page that redirects to the front page docs/index.html."""
-    claims = claims_of_the_lectures(Path(app.srcdir))
+    recorded_claims = claims_of_the_lectures(Path(app.srcdir))
     with open(Path(app.outdir, "docs/claims.csv"), "w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, list(claims[0]), lineterminator="\n")
+        table = csv.DictWriter(file, list(recorded_claims[0]), lineterminator="\n")
         table.writeheader()
-        table.writerows(claims)
+        table.writerows(recorded_claims)
     for notebook in Path(app.srcdir, "docs").glob("*.ipynb"):
         shutil.copy(notebook, Path(app.outdir, "docs"))
     page = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=docs/index.html">'
@@ -66,8 +64,8 @@ def complete(app: Sphinx, page: str, source: list[str]) -> None:
         text += recorded(folder)
     if page == "docs/catalogue":
         text = linked_catalogue(text)
-    if page == site_claims.PAGE:
-        text = site_claims.marked(text)
+    if page == claims.PAGE:
+        text = claims.marked(text)
     source[0] = _links(text, folder)
 
 

@@ -110,7 +110,7 @@ def _linked(word: str) -> str:
 
 def _docstring(family: str, kind: str) -> str:
     """The docstrings of a kind as a block of reStructuredText."""
-    from site_docstrings import as_rst
+    from .docstrings import as_rst
 
     lines = meanings.docstring(family, kind).splitlines()
     as_rst(lines)

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from site_claims import badge
 from sphinx.application import Sphinx
 
 from attention_research.studies import claims_page, records
 from attention_research.studies.claims_page import Judgement
 from attention_research.studies.study import CONDITION, FAILED, HELD, UNTESTED
+
+from .claims import badge
 
 Judged = Sequence[tuple[dict[str, str], Judgement]]
 HEAD = (

@@ -1,0 +1,3 @@
+"""The Sphinx extension of the site: `pages` describes it."""
+
+from .pages import setup as setup
