@@ -75,6 +75,9 @@ def read_axes(over: Sequence[str], overrides: Sequence[tuple[str, Any]] = ()) ->
     """Path -> axis, from the ``--over`` options.
 
     Raises ConfigError if a path is given twice, is set by `overrides`, or changes only how a trial is executed.
+
+    >>> read_axes(["model.num_heads=1,4"])
+    {'model.num_heads': Choices(values=('1', '4'))}
     """
     axes: dict[str, Axis] = {}
     for text in over:

@@ -113,6 +113,9 @@ def winner(tried: Iterable[Tried]) -> Tried | None:
     """The trial with the lowest validation loss; of equal ones that with the rate nearest to the scale's.
 
     None if every trial diverged.
+
+    >>> winner([Tried(0.5, 1e-4, 1000, loss=3.1), Tried(1.0, 2e-4, 1000, loss=3.0)]).rate
+    0.0002
     """
     finite = [one for one in tried if math.isfinite(one.loss)]
     return min(finite, key=lambda one: (one.loss, abs(math.log(one.factor)), one.factor), default=None)
@@ -136,6 +139,11 @@ def length(budget: Budget, tried: Sequence[Tried]) -> Length:
     """Chooses the length from those tried so far, shortest first: the last one that lowered the loss by `gain`.
 
     The choice is final if the longest length did not lower the loss by `gain` and a shorter one did.
+
+    >>> tried = [Tried(0.5, 1e-4, 500, 3.2), Tried(1.0, 1e-4, 1000, 3.0), Tried(2.0, 1e-4, 2000, 2.99)]
+    >>> found = length(Budget("standard"), tried)
+    >>> found.chosen.steps, found.why
+    (1000, '2,000 steps lower the validation loss by 0.3%, less than 1%')
     """
     chosen = lowest = tried[0]
     gains = []
@@ -184,6 +192,14 @@ def stretched(training: Mapping[str, Any], factor: float) -> dict[str, Any]:
     Warm-up, ramp and boundaries are multiplied by `factor`. The peak rate of the Noam schedule, learning_rate
     (D warm-up)^-0.5, is kept: learning_rate grows with the square root of the warm-up. There are always EVALUATIONS
     validations.
+
+    >>> training = {"steps": 1000, "learning_rate": 1.0, "schedule": {"kind": "noam", "warmup_steps": 100}}
+    >>> for path, value in stretched(training, 4.0).items():
+    ...     print(path, value)
+    training.steps 4000
+    training.eval_every 400
+    training.schedule.warmup_steps 400
+    training.learning_rate 2.0
     """
     steps = max(1, round(training["steps"] * factor))
     schedule = training["schedule"]

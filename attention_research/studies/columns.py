@@ -51,12 +51,20 @@ class Column:
 
 
 def fixed(digits: int, scale: float = 1.0) -> Callable[[float], str]:
-    """A format with that many digits after the point, of the value times ``scale``."""
+    """A format with that many digits after the point, of the value times ``scale``.
+
+    >>> fixed(1, scale=1e-6)(1_842_176)
+    '1.8'
+    """
     return lambda value: f"{value * scale:,.{digits}f}"
 
 
 def significant(digits: int, scale: float = 1.0) -> Callable[[float], str]:
-    """A format with that many significant digits, never in powers of ten."""
+    """A format with that many significant digits, never in powers of ten.
+
+    >>> significant(3)(0.0123456), significant(3)(14321)
+    ('0.0123', '14,300')
+    """
 
     def text(value: float) -> str:
         value *= scale
@@ -104,7 +112,12 @@ def metrics() -> Iterator[Metric]:
 
 def evaluated(name: str, stage: str = "evaluate") -> Column:
     """The column of a metric by its name, "NAME.METRIC" of a further evaluation. Raises ConfigError for one that no
-    evaluation has."""
+    evaluation has.
+
+    >>> column = evaluated("bleu")
+    >>> column.key, column.title, column.better, column.text(21.437)
+    ('evaluate.bleu', 'BLEU', 'higher', '21.4')
+    """
     found = {metric.name: metric for metric in reversed(list(metrics()))}
     metric_name = name.rpartition(".")[2]
     if metric_name not in found:

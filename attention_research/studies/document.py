@@ -95,7 +95,11 @@ def picture(figure: Figure) -> str:
 
 
 def facts(said: Mapping[str, str]) -> str:
-    """A list of names and their values. Empty values are left out."""
+    """A list of names and their values. Empty values are left out.
+
+    >>> facts({"parameters": "1,842,176", "note": ""})
+    '<dl><dt>parameters</dt><dd>1,842,176</dd></dl>'
+    """
     items = (f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in said.items() if value)
     return f"<dl>{''.join(items)}</dl>"
 

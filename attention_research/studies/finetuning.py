@@ -38,6 +38,10 @@ def finetune(
     that scale. Unless the overrides set ``data.tokenizer``, the fine-tuning uses the vocabulary of the trial. The
     override ``training.initial_checkpoint`` selects the checkpoint from which it starts. `checkpoint` is the one that
     is evaluated, such as "best" (None: as ``evaluation.average`` says).
+
+    >>> stage = finetune("topics", {"data.name": "topics/ag_news", "training.steps": 200})
+    >>> stage.kind, stage.settings["from_stage"]
+    ('finetune', 'train')
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name) or name in TAKEN:
         raise ConfigError(f"finetune {name!r}: a name is a slug of a-z, 0-9, '_', '-', and none of {', '.join(TAKEN)}")
@@ -75,6 +79,10 @@ def text_to_text(
 
     `lengths` are the largest lengths of sources and targets. `examples` is the number of examples of the test split
     that are scored (None: all).
+
+    >>> overrides = text_to_text({"name": "topics/ag_news"}, (64, 8), ["accuracy"], steps=200, batch_size=32)
+    >>> overrides["training.schedule"], overrides["training.eval_every"]
+    ({'kind': 'linear', 'warmup_steps': 10}, 50)
     """
     longest, target_length = lengths
     sizes = {"max_length": longest, "target_length": target_length, "batching": {"boundaries": (longest,)}}

@@ -22,7 +22,14 @@ _FOOTNOTE = re.compile(r"^- (?P<letter>[a-z]{1,2}): (?P<note>.+)$", re.MULTILINE
 
 
 def markdown_table(lines: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> str:
-    """A Markdown table, padded so that it is readable as plain text. `left` are the columns aligned to the left."""
+    """A Markdown table, padded so that it is readable as plain text. `left` are the columns aligned to the left.
+
+    >>> print(markdown_table([["row", "BLEU"], ["scaled", "21.4"], ["unscaled", "9.9"]]), end="")
+    | row      | BLEU |
+    | -------- | ---: |
+    | scaled   | 21.4 |
+    | unscaled |  9.9 |
+    """
     lines = [[text.replace("|", "\\|").replace("\n", " ") for text in line] for line in lines]
     widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
 

@@ -144,6 +144,11 @@ def extend(
     base are not run again. A scale replaces the base's scale of the same name. `figures` replace the figures of the
     base, which may need measurements that a new row does not have. Claims and verdicts are not copied: they were
     written for the rows of the base. Raises `ConfigError` if a new row has the id of another row.
+
+    >>> base = load_study("ablation/attention")
+    >>> study = extend(base, rows=[Row("narrow", "scaled, half as wide", {"model.width": 64})])
+    >>> len(study.rows) - len(base.rows), study.rows[-1].id
+    (1, 'narrow')
     """
     changes: dict[str, Any] = {
         "rows": (*base.rows, *rows),
@@ -156,7 +161,13 @@ def extend(
 
 
 def reference(function: Callable[..., Any]) -> str:
-    """Where a function stands, for a fresh process: ``module:name``, or ``file.py:name`` for one of a study file."""
+    """Where a function stands, for a fresh process: ``module:name``, or ``file.py:name`` for one of a study file.
+
+    >>> reference(load_study)
+    'attention_research.studies.loading:load_study'
+    >>> dereference(reference(load_study)) is load_study
+    True
+    """
     if function.__module__.startswith((f"{_ROOT}.", f"{_PACKAGED}.")):
         return f"{inspect.getsourcefile(function)}:{function.__qualname__}"
     return f"{function.__module__}:{function.__qualname__}"

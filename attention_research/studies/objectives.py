@@ -42,6 +42,10 @@ def read_objective(text: str | None) -> Objective:
     """Parses ``stage.name``, as in ``evaluate.bleu``.
 
     A prefix ``min:`` or ``max:`` gives the direction; it is required for numbers whose direction is not known.
+
+    >>> objective = read_objective("evaluate.bleu")
+    >>> objective.column.title, objective.column.better
+    ('BLEU', 'higher')
     """
     if text is None:
         return Objective()

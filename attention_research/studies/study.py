@@ -56,6 +56,11 @@ def measure(function: Callable[..., dict], **settings: Any) -> Stage:
     that is trained also with ``workdir=``, the run's folder (`training.evaluation.Trained` opens it).
 
     It returns a flat dict; what is no number (a list by length, a sample's text) is for the study's `figures`.
+
+    >>> def fit(width, depth, seed):
+    ...     return {"error": 1.0 / (width * depth)}
+    >>> measure(fit, width=64).settings
+    {'width': 64}
     """
     return Stage("measure", settings, function)
 
@@ -136,6 +141,11 @@ class Study:
     pictures that every study gets. ``budgets`` say for which rows the command `budget` finds steps and learning rates:
     one for each group of rows whose losses can be compared. ``name``, ``path`` and ``own`` (whether the file is one of
     the user's own) are filled in by `loading.load_study`.
+
+    >>> rows = (Row("one", "one head", {"model.num_heads": 1}), Row("four", "four heads", {"model.num_heads": 4}))
+    >>> study = Study(rows, {"cpu": Scale("translation/transformer:cpu", seeds=3)}, title="Heads")
+    >>> [row.name for row in study.rows_at("cpu")]
+    ['one head', 'four heads']
     """
 
     rows: tuple[Row, ...]
@@ -218,10 +228,19 @@ class Study:
 
 
 def digest(value: Any, length: int = 12) -> str:
-    """A short hash of a JSON value; the same in every process and version of Python."""
+    """A short hash of a JSON value; the same in every process and version of Python.
+
+    >>> digest({"width": 64, "depth": 2}) == digest({"depth": 2, "width": 64})
+    True
+    """
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:length]
 
 
 def nearest_of(name: str, names: Any) -> str:
+    """The end of an error message about an unknown name: the nearest of the known names, or all of them.
+
+    >>> nearest_of("linfomer", ["standard", "linformer"])
+    'did you mean linformer?'
+    """
     near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
     return f"did you mean {near[0]}?" if near else f"there are: {', '.join(names) or 'none'}"

@@ -57,7 +57,12 @@ def sweep_study(
     jobs: int = 1,
     replicas: bool = False,
 ) -> Study:
-    """The study that `sweep` runs, which has no file."""
+    """The study that `sweep` runs, which has no file.
+
+    >>> study = sweep_study("translation/transformer:cpu", ["model.num_heads=1,4", "model.dropout_rate=0,0.1"])
+    >>> [row.name for row in study.rows]
+    ['num_heads=1, dropout_rate=0', 'num_heads=1, dropout_rate=0.1', 'num_heads=4, dropout_rate=0', ...]
+    """
     axes = only_values(read_axes(over, overrides))
     if "training.seed" in axes and seeds > 1:
         raise ConfigError(
@@ -84,7 +89,11 @@ def shell_command(
 
 
 def rows_of(settings: Sequence[Mapping[str, str]]) -> tuple[Row, ...]:
-    """One row for each {path: value}, named by its values. All must have the same paths."""
+    """One row for each {path: value}, named by its values. All must have the same paths.
+
+    >>> [row.id for row in rows_of([{"model.num_heads": "1"}, {"model.num_heads": "4"}])]
+    ['num_heads=1', 'num_heads=4']
+    """
     rows, ids = [], set()
     for values in settings:
         short = _short_names([*values])

@@ -156,7 +156,13 @@ class Judged:
 def conclude(
     cases: Mapping[str, Comparison], *, untested: Sequence[str] = (), condition: Sequence[str] = ()
 ) -> Verdict:
-    """One verdict from named comparisons, with corrected p-values. `untested` names cases that were not measured."""
+    """One verdict from named comparisons, with corrected p-values. `untested` names cases that were not measured.
+
+    >>> from attention_research.studies.comparisons import between
+    >>> found = between("scaled", "unscaled", [21.0, 20.6, 20.8], [19.9, 20.1, 19.7], "bleu", in_pairs=True)
+    >>> conclude({"translation": found}).status
+    'held'
+    """
     compared = {name: Case.compared(case) for name, case in together(cases).items()}
     return decide({**compared, **dict.fromkeys(untested, Case(UNMEASURED))}).under(condition)
 

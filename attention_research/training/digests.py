@@ -28,7 +28,19 @@ def fingerprint(folder: Path) -> str:
 
 def damage(folder: Path, *, contents: bool = True) -> str | None:
     """A description of the damage of a sealed folder, or None if it is intact. Without `contents`, only names and sizes
-    are compared."""
+    are compared.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> temporary = TemporaryDirectory()
+    >>> folder = Path(temporary.name)
+    >>> size = (folder / "array").write_bytes(b"1234")
+    >>> seal(folder)
+    >>> damage(folder) is None
+    True
+    >>> size = (folder / "array").write_bytes(b"1235")
+    >>> damage(folder)
+    'array has other bytes'
+    """
     try:
         digests = json.loads((folder / NAME).read_text())
         for name, (size, crc) in digests.items():

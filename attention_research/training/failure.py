@@ -14,7 +14,11 @@ from attention_research.errors import ConfigError, RunError
 
 
 def line_of(error: Exception) -> str:
-    """The message of an error in one line. The type is added unless the error is a ConfigError or RunError."""
+    """The message of an error in one line. The type is added unless the error is a ConfigError or RunError.
+
+    >>> line_of(KeyError("encoder.norm.scale"))
+    "KeyError: 'encoder.norm.scale'"
+    """
     line = " ".join(str(error).split())
     return line if isinstance(error, ConfigError | RunError) else f"{type(error).__name__}: {line}"
 

@@ -18,7 +18,11 @@ from attention_research.errors import Diverged, RunError
 
 
 def finite(arrays: Mapping[str, jax.Array]) -> jax.Array:
-    """Whether all elements of each array are finite: a boolean array [P] in the order of the sorted names."""
+    """Whether all elements of each array are finite: a boolean array [P] in the order of the sorted names.
+
+    >>> print(finite({"kernel": jnp.array([1.0, jnp.inf]), "bias": jnp.zeros(3)}))
+    [ True False]
+    """
     return jnp.stack([jnp.isfinite(arrays[name]).all() for name in sorted(arrays)])
 
 

@@ -40,7 +40,11 @@ class AdamW:
 
 def decayed(parameters: dict[str, Any]) -> dict[str, bool]:
     """Which parameters have weight decay. The name decides and not the rank, because stacked biases and gains are
-    matrices too."""
+    matrices too.
+
+    >>> decayed({"attention.query.kernel": ..., "attention.query.bias": ..., "vocabulary.table": ...})
+    {'attention.query.kernel': True, 'attention.query.bias': False, 'vocabulary.table': True}
+    """
     return {name: name.endswith(("kernel", "table")) for name in parameters}
 
 
@@ -119,7 +123,11 @@ class Adafactor:
 
 def stack_of(name: str) -> str:
     """The name of the stack segment (`layers.stack`) whose layers are the first axis of a parameter, or "" if the
-    parameter does not belong to a stack."""
+    parameter does not belong to a stack.
+
+    >>> stack_of("encoder.stack.segments.0.norm.scale"), stack_of("vocabulary.table")
+    ('encoder.stack.segments.0', '')
+    """
     found = re.match(r"(.*\bsegments\.\d+)\.", name)
     return found.group(1) if found else ""
 

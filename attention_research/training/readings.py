@@ -33,7 +33,11 @@ class Reading:
 
 
 def first(ids: list[int], most: int) -> list[int]:
-    """The tokens of a text, truncated to `most`. The last token, which ends the sentence, is kept."""
+    """The tokens of a text, truncated to `most`. The last token, which ends the sentence, is kept.
+
+    >>> first([7, 8, 9, 5, 2], 3)
+    [7, 8, 2]
+    """
     return ids if len(ids) <= most else [*ids[: most - 1], ids[-1]]
 
 

@@ -32,6 +32,11 @@ def member_configs(config: Config) -> list[Config]:
     vary too. Each member sees the batches of the joint run. `training.data_seed` is set if the seed of the member would
     give other batches. Raises ConfigError if a list has another length than `training.replicas`, or if a setting cannot
     vary.
+
+    >>> from attention_research.config import load
+    >>> config = load("translation/transformer:cpu", [("training.replicas", "3")])
+    >>> [member.resolved["training"]["seed"] for member in member_configs(config)]
+    [0, 1, 2]
     """
     training = config.resolved["training"]
     replicas, first, lists = training["replicas"], training["seed"], parse_varied(training["varied"])
@@ -73,7 +78,14 @@ def _check(config: Config, member: Config) -> None:
 
 
 def varied_values(members: Sequence[Config]) -> dict[str, np.ndarray]:
-    """Path -> values [R] of the settings in which the members differ, except their seeds."""
+    """Path -> values [R] of the settings in which the members differ, except their seeds.
+
+    >>> from attention_research.config import load
+    >>> lists = "training.learning_rate=0.5,1.0"
+    >>> config = load("translation/transformer:cpu", [("training.replicas", "2"), ("training.varied", lists)])
+    >>> varied_values(member_configs(config))
+    {'training.learning_rate': array([0.5, 1. ], dtype=float32)}
+    """
     leaves = [flat(member.resolved) for member in members]
     return {
         path: np.asarray([mine[path] for mine in leaves], np.float32)

@@ -17,6 +17,10 @@ class Noam:
     """Vaswani et al. 2017, equation 3: rate = factor D^-0.5 min(step^-0.5, step warmup^-1.5), step from 1.
 
     `learning_rate` is the factor (1 in the paper) and D the width of the model.
+
+    >>> rate = Noam(warmup_steps=100)(1.0, width=512, steps=1000)
+    >>> [f"{rate(count):.1e}" for count in (0, 99, 399)]
+    ['4.4e-05', '4.4e-03', '2.2e-03']
     """
 
     def __init__(self, *, warmup_steps: Positive = 4000):
@@ -43,6 +47,10 @@ class InverseSqrt:
 
     The rate is `learning_rate` during the warm-up and then decreases. With `ramp_steps`, it is also multiplied by
     min(1, step / ramp), a linear increase over the first steps, as Narang et al. 2021 use with Adam.
+
+    >>> rate = InverseSqrt(warmup_steps=100)(0.01, width=None, steps=1000)
+    >>> [f"{rate(count):.1e}" for count in (0, 99, 399)]
+    ['1.0e-02', '1.0e-02', '5.0e-03']
     """
 
     def __init__(self, *, warmup_steps: Positive = 10000, ramp_steps: NonNegative = 0):
@@ -61,7 +69,12 @@ class InverseSqrt:
 
 
 class Constant:
-    """A constant rate after a linear warm-up of `warmup_steps`."""
+    """A constant rate after a linear warm-up of `warmup_steps`.
+
+    >>> rate = Constant(warmup_steps=100)(0.001, width=None, steps=1000)
+    >>> [f"{rate(count):.1e}" for count in (0, 50, 999)]
+    ['0.0e+00', '5.0e-04', '1.0e-03']
+    """
 
     def __init__(self, *, warmup_steps: NonNegative = 0):
         self.warmup_steps = warmup_steps
@@ -76,7 +89,12 @@ class Constant:
 
 class Cosine:
     """Loshchilov & Hutter 2017: linear warm-up to the peak, then half a cosine down to `final` times the peak at the
-    last step."""
+    last step.
+
+    >>> rate = Cosine(warmup_steps=100, final=0.1)(0.001, width=None, steps=1000)
+    >>> [f"{rate(count):.1e}" for count in (50, 100, 550, 1000)]
+    ['5.0e-04', '1.0e-03', '5.5e-04', '1.0e-04']
+    """
 
     def __init__(self, *, warmup_steps: NonNegative = 0, final: NonNegativeFloat = 0.0):
         self.warmup_steps, self.final = warmup_steps, final
@@ -90,7 +108,12 @@ class Cosine:
 
 
 class Linear:
-    """Devlin et al. 2019: linear warm-up to the peak, then linear decay to `final` times the peak at the last step."""
+    """Devlin et al. 2019: linear warm-up to the peak, then linear decay to `final` times the peak at the last step.
+
+    >>> rate = Linear(warmup_steps=100)(0.001, width=None, steps=1000)
+    >>> [f"{rate(count):.1e}" for count in (50, 100, 550, 1000)]
+    ['5.0e-04', '1.0e-03', '5.0e-04', '0.0e+00']
+    """
 
     def __init__(self, *, warmup_steps: NonNegative = 0, final: NonNegativeFloat = 0.0):
         self.warmup_steps, self.final = warmup_steps, final
@@ -107,7 +130,12 @@ class Linear:
 
 class Step:
     """Piecewise constant (Luong et al. 2015, section 4.1; He et al. 2016, section 4.2): after b updates, for each b of
-    `boundaries`, the rate is multiplied by `factor`."""
+    `boundaries`, the rate is multiplied by `factor`.
+
+    >>> rate = Step(boundaries=(100, 500))(0.001, width=None, steps=1000)
+    >>> [f"{rate(count):.1e}" for count in (99, 100, 500)]
+    ['1.0e-03', '1.0e-04', '1.0e-05']
+    """
 
     def __init__(self, *, boundaries: tuple[Positive, ...], factor: PositiveFloat = 0.1):
         self.boundaries, self.factor = boundaries, factor

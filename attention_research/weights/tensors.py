@@ -76,18 +76,30 @@ class Entry:
 
 
 def transposed(x: np.ndarray) -> np.ndarray:
-    """A PyTorch kernel [out in] as [in out]."""
+    """A PyTorch kernel [out in] as [in out].
+
+    >>> transposed(np.ones((3, 2))).shape
+    (2, 3)
+    """
     return x.T
 
 
 def dense(ours: str, theirs: str, *, bias: bool = True) -> list[Entry]:
-    """The entries of a PyTorch linear layer."""
+    """The entries of a PyTorch linear layer.
+
+    >>> [entry.theirs for entry in dense("output", "classifier.1")]
+    ['classifier.1.weight', 'classifier.1.bias']
+    """
     kernel = Entry(f"{ours}.kernel", f"{theirs}.weight", transposed)
     return [kernel, Entry(f"{ours}.bias", f"{theirs}.bias")] if bias else [kernel]
 
 
 def norm(ours: str, theirs: str) -> list[Entry]:
-    """The entries of a layer norm with gain and bias."""
+    """The entries of a layer norm with gain and bias.
+
+    >>> [(entry.ours, entry.theirs) for entry in norm("norm", "LayerNorm")]
+    [('norm.scale', 'LayerNorm.weight'), ('norm.bias', 'LayerNorm.bias')]
+    """
     return [Entry(f"{ours}.scale", f"{theirs}.weight"), Entry(f"{ours}.bias", f"{theirs}.bias")]
 
 
@@ -97,6 +109,16 @@ def converted(
     """Our name -> array. `layers` maps the beginning of our names to the number of layers of the stack.
 
     Raises ConfigError for a missing tensor, and for one with a wrong shape or type.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> temporary = TemporaryDirectory()
+    >>> path = Path(temporary.name, "config.json")
+    >>> size = path.write_text('{"model_type": "bert"}')
+    >>> tensors = {f"layer.{i}.weight": np.full((3, 2), i, np.float32) for i in range(2)}
+    >>> entry = Entry("stack.kernel", "layer.{}.weight", transposed)
+    >>> converted(CheckpointFolder(path.parent), tensors, [entry], {"stack": 2})["stack.kernel"].shape
+    (2, 2, 3)
     """
 
     def of(entry: Entry, name: str) -> np.ndarray:

@@ -111,7 +111,14 @@ def interpolated(table: Float[np.ndarray, "T D"], length: int) -> Float[np.ndarr
     """The table with its grid interpolated to `length` - 1 positions; the vector of the class token is kept.
 
     Interpolation is linear in rows and columns and keeps the corners, as in the released code (`scipy.ndimage.zoom` of
-    order 1)."""
+    order 1).
+
+    A grid of 2 x 2 positions becomes one of 3 x 3:
+
+    >>> table = np.array([[9.0], [0.0], [1.0], [2.0], [3.0]])
+    >>> print(interpolated(table, length=10).ravel())
+    [9.  0.  0.5 1.  1.  1.5 2.  2.  2.5 3. ]
+    """
     before, after = (math.isqrt(rows - 1) for rows in (len(table), length))
     places = np.linspace(0, before - 1, after)
     weights = np.maximum(1 - np.abs(places[:, None] - np.arange(before)), 0)

@@ -20,10 +20,11 @@ FILES = sorted(
     for file in (ROOT / folder).rglob("*.py")
     if ">>> " in file.read_text(encoding="utf-8")
 )
-#: Files whose examples compile programs: for several minutes, all together.
+#: Files whose examples compile programs or import SciPy: for several minutes, all together.
 COMPILED = tuple(f"attention_research/{one}" for one in (
     "kernels/", "layers/", "models/", "decoding/", "accounting/", "analysis/parameter_counts.py",
-    "config/construction.py",
+    "config/construction.py", "training/health.py", "training/schedules.py", "training/selection.py",
+    "training/simplex.py", "training/step.py", "studies/significance.py",
 ))  # fmt: skip
 #: What docs/api.md says that examples assume.
 NAMES = {"jax": jax, "jnp": jnp, "np": np}

@@ -22,7 +22,11 @@ def cores() -> list[int]:
 
 
 def shares(things: list[int], jobs: int) -> list[list[int]]:
-    """Splits a list into consecutive shares, one for each job. The first jobs get the remainder."""
+    """Splits a list into consecutive shares, one for each job. The first jobs get the remainder.
+
+    >>> shares([0, 1, 2, 3, 4], jobs=2)
+    [[0, 1, 2], [3, 4]]
+    """
     size, more = divmod(len(things), jobs)
     starts = [i * size + min(i, more) for i in range(jobs + 1)]
     return [things[a:b] for a, b in zip(starts, starts[1:], strict=False)]
