@@ -15,6 +15,8 @@ from attention_research import registry
 from attention_research.cli.program import COMMANDS, whole_parser
 from attention_research.config import meanings
 
+from .docstrings import as_rst
+
 PAGE = "settings_{}"
 
 
@@ -110,8 +112,6 @@ def _linked(word: str) -> str:
 
 def _docstring(family: str, kind: str) -> str:
     """The docstrings of a kind as a block of reStructuredText."""
-    from .docstrings import as_rst
-
     lines = meanings.docstring(family, kind).splitlines()
     as_rst(lines)
     text = "\n".join(lines).strip()
