@@ -7,9 +7,11 @@ import re
 
 import pytest
 
-from attention_research import kernels
+from attention_research import kernels, registry
 from tests.catalogue import FAMILIES, mechanisms
 from tests.catalogue.__main__ import document, read
+from tests.catalogue.kinds import kinds_of, kinds_of_kernels
+from tests.catalogue.names import ALSO, KINDS
 from tests.kernels.laws import applicable
 
 #: Modules whose functions are parts of mechanisms or of models, not attention themselves.
@@ -66,6 +68,39 @@ def test_every_kernel_is_in_a_module_of_the_catalogue():
         if inspect.isfunction(value) and not name.startswith("_"):
             module = inspect.unwrap(value).__module__
             assert module in walked | PARTS, f"{name} of {module} is in no family of the catalogue"
+
+
+def test_the_tables_of_names_and_kinds_name_mechanisms_and_kinds():
+    names = {mechanism.name for mechanism in ALL}
+    assert ALSO.keys() | KINDS.keys() <= names
+    for kind in (kind for kinds in KINDS.values() for kind in kinds):
+        family, _, name = kind.partition(".")
+        assert name in registry.FAMILIES[family], kind
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    {
+        "linformer_headwise": ["attention.linformer"],
+        "cosine_scores": ["score.cosine"],
+        "general_scores": ["score.general"],  # from the table of names
+        "learned_sink": [],
+        "copy_distribution": ["model.copy_attention", "model.pointer_generator"],  # one kernel calls another
+    }.items(),
+)
+def test_the_kinds_of_a_mechanism_are_those_whose_classes_call_its_kernel(name, kinds):
+    (mechanism,) = (one for one in ALL if one.name == name)
+    assert kinds_of(mechanism) == kinds
+
+
+def test_no_kind_is_given_that_the_calls_show():
+    shown = kinds_of_kernels()
+    assert not [one.name for one in ALL if one.name in KINDS and inspect.unwrap(one.function) in shown]
+
+
+@pytest.mark.parametrize("words", ["softmax off by one", "softmax1", "sink_attention", "GQA", "RoPE", "FlashAttention"])
+def test_a_mechanism_is_found_by_its_other_names(words, root):
+    assert words in (root / "docs" / "catalogue.md").read_text(encoding="utf-8")
 
 
 def test_a_row_of_the_large_table_names_its_file_paper_and_oracle(root):

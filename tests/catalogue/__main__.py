@@ -7,12 +7,15 @@ the rows of Narang et al., and `counts.csv` has their counts by `inspect`.
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.catalogue import FAMILIES, Mechanism, mechanisms
+from tests.catalogue.kinds import kinds_of
+from tests.catalogue.names import ALSO
 
 HEAD = """\
 # The catalogue
@@ -27,8 +30,14 @@ implementation that shares no code with ours. This command writes the page:
 *Causal*: the gradient from later positions is exactly zero. *Cached*: computing one position at a time gives the same
 numbers. *Blockwise*: the full array of scores is never created. *Time, memory*: their exponents in the sequence length,
 for the forward and backward pass, {measured}. A dash means that it was not measured.
+
+*Kind*: the kind of a config that trains a model with this mechanism, such as `model.self_attention.kind=linformer` for
+`attention.linformer`. `attention-research list kinds attention.linformer` prints its settings. A mechanism marked
+"kernel only" can be called as a function; [Adding a variant](adding_a_variant.md) shows how to make a kind of it.
 """
-COLUMNS = ("mechanism", "paper", "equation", "causal", "cached", "blockwise", "time, memory", "oracle")
+COLUMNS = ("mechanism", "name, paper", "equation", "kind", "causal", "cached", "blockwise", "time, memory", "oracle")
+#: The number of kinds that a row names.
+SHOWN = 2
 FOLDER = Path("experiments/narang2021")
 ROWS_HEAD = """\
 ## Whole Transformers: the 52 rows of Narang et al. 2021, and variants as written in the papers
@@ -68,13 +77,14 @@ def line(cells: Iterable[str]) -> str:
 def row(mechanism: Mechanism, exponents: Mapping[str, Mapping[str, float]]) -> str:
     """One line of a family's table."""
     citation = mechanism.citation()
-    paper = ", ".join(filter(None, (citation["paper"], citation["where"])))
+    paper = ", ".join([names(mechanism), *(text(one) for one in (citation["paper"], citation["where"]) if one)])
     path, test = mechanism.test
     fitted = exponents.get(mechanism.name)
     cells = (
         f"[{mechanism.name}](../{mechanism.file})",
-        text(paper),
+        paper,
         code(citation["equation"]),
+        kind(mechanism),
         "yes" if mechanism.causal else "",
         "yes" if mechanism.cached else "",
         "yes" if mechanism.blockwise else "",
@@ -82,6 +92,24 @@ def row(mechanism: Mechanism, exponents: Mapping[str, Mapping[str, float]]) -> s
         link(test.removeprefix("test_").replace("_", " "), path),
     )
     return line(cells)
+
+
+def names(mechanism: Mechanism) -> str:
+    """The title of a mechanism, and in brackets its other names and the function, if this row is the first with it."""
+    function = inspect.unwrap(mechanism.function)
+    first = next(one for one in mechanisms() if inspect.unwrap(one.function) is function)
+    others = [text(one) for one in ALSO.get(mechanism.name, ())]
+    if first is mechanism and function.__name__ != mechanism.name:
+        others.append(f"`{function.__name__}`")
+    return text(mechanism.citation()["title"]) + (f" ({', '.join(others)})" if others else "")
+
+
+def kind(mechanism: Mechanism) -> str:
+    """The first kinds that compute a mechanism, and the number of the others."""
+    found = kinds_of(mechanism)
+    shown = ", ".join(f"`{one}`" for one in found[:SHOWN])
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return shown + more or "kernel only"
 
 
 def tables(scaling: Mapping[str, Any] | None = None) -> str:
