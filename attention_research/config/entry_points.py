@@ -13,11 +13,15 @@ from __future__ import annotations
 
 import importlib.metadata
 from functools import cache
+from typing import Any
 
 from attention_research import registry
 from attention_research.config.errors import ConfigError, offer
+from attention_research.config.sections import sections
 
 GROUP = "attention_research.variants"
+#: (family, kind) -> the name and version of the distribution that added the kind, such as "mine 1.0".
+ADDED: dict[tuple[str, str], str] = {}
 
 
 @cache
@@ -35,3 +39,33 @@ def add_variants() -> None:
         kinds = registry.FAMILIES[family]
         if kinds.setdefault(kind, point.value) != point.value:
             raise ConfigError(f"{where}: {kind} is a kind of {family} already ({kinds[kind]}); give it another name")
+        if point.dist is not None:
+            ADDED[family, kind] = f"{point.dist.name} {point.dist.version}"
+
+
+def origins(config: dict[str, Any]) -> dict[str, str]:
+    """ "family.kind" -> distribution and version, for the kinds of a resolved config that other packages added."""
+    add_variants()
+    used = [(family, kind) for family, kind, _ in sections(config, "experiment")]
+    return {f"{family}.{kind}": ADDED[family, kind] for family, kind in used if (family, kind) in ADDED}
+
+
+def check_installed(origins: dict[str, str], run: str) -> None:
+    """Raises ConfigError if a kind that `origins` recorded for a run is missing, with the name of its package."""
+    add_variants()
+    for name, package in origins.items():
+        family, _, kind = name.rpartition(".")
+        if kind not in registry.FAMILIES.get(family, {}):
+            distribution, _, version = package.rpartition(" ")
+            raise ConfigError(
+                f"{run}: the kind {kind} of {family} came from version {version} of the package {distribution}, "
+                f"{_installed(distribution)}"
+            )
+
+
+def _installed(distribution: str) -> str:
+    try:
+        version = importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return f"which is not installed; install it (pip install {distribution}, or its folder)"
+    return f"but version {version}, which is installed, does not have it"

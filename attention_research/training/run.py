@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from attention_research.config import Config
+from attention_research.config.entry_points import origins
 from attention_research.data.from_run import recorded
 from attention_research.data.protocol import Data
 from attention_research.parallel import hosts
@@ -89,6 +90,8 @@ def _train(
         if not begun:
             keeping.keep(data, workdir, trainer.config, report)
         known = {**recorded(data.tokenizer), **initial.kept(workdir), "parameters": trainer.parameter_count}
+        if variants := origins(trainer.config.resolved):
+            known["variants"] = variants
         write_json(workdir / "environment.json", {**describe(), **execution.describe(), **known})
     with ExitStack() as stack:
         checkpoints = stack.enter_context(Checkpoints(workdir, settings, report, further.criterion))

@@ -3,6 +3,7 @@ evaluation.json."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import fcntl
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.config import Config, ConfigError
+from attention_research.config.entry_points import check_installed
 from attention_research.errors import RunError
 
 LOCK = ".lock"
@@ -92,8 +94,15 @@ def locked(workdir: Path) -> Iterator[None]:
 
 
 def load_config(workdir: Path) -> Config:
-    """The config of the run in this folder, completed by settings that were added later (`Config.completed`)."""
-    return saved_config(workdir).completed()
+    """The config of the run in this folder, completed by settings that were added later (`Config.completed`).
+
+    Raises ConfigError if one of its kinds came from a package that is not installed.
+    """
+    config = saved_config(workdir)
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # environment.json only helps to explain
+        document = json.loads((workdir / "environment.json").read_text(encoding="utf-8"))
+        check_installed(document.get("variants", {}), f"--workdir={workdir}")
+    return config.completed()
 
 
 def saved_config(workdir: Path) -> Config:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 from attention_research import registry
 from attention_research.config import FLOWS, REQUIRED, schema
+from attention_research.config.sections import sections
 from attention_research.studies import records
 
 from .modules import ROOT
@@ -40,7 +40,8 @@ def _recorded() -> tuple[dict[str, list[str]], dict[str, dict[str, Any]]]:
     for folder in records.recorded(ROOT / "experiments"):
         table = f"{folder.parents[2].name}/{folder.parent.name}/{folder.name}"
         configs = (trial.get("given") or {} for trial in records.read(folder).values())
-        for name, section in (found for config in configs for found in sections(config, "experiment")):
+        for family, kind, section in (found for config in configs for found in sections(config, "experiment")):
+            name = ".".join(registry.locate(family, kind))
             if table not in tables[name]:
                 tables[name].append(table)
             if "kind" in section and len(str(section)) < len(str(shortest.get(name, section))) + 1:
@@ -51,26 +52,6 @@ def _recorded() -> tuple[dict[str, list[str]], dict[str, dict[str, Any]]]:
 def tables() -> dict[str, list[str]]:
     """Full name of a class -> the recorded tables with a trial whose config names it: "paper/table/scale"."""
     return _recorded()[0]
-
-
-def sections(section: Any, family: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The sections of a config, each with the full name of its class."""
-    if isinstance(section, list):
-        for one in section:
-            yield from sections(one, family)
-    section = {"kind": section} if isinstance(section, str) else section
-    if not isinstance(section, dict):
-        return
-    kind = section.get("kind") or next(iter(registry.FAMILIES[family]))
-    if kind not in registry.FAMILIES[family]:
-        return
-    yield ".".join(registry.locate(family, kind)), section
-    settings = schema.signature(family, kind)
-    for name, value in section.items():
-        setting = settings.get(name)
-        if setting is not None and setting.section is not None:
-            for one in value.values() if setting.named and isinstance(value, dict) else [value]:
-                yield from sections(one, setting.family)
 
 
 def example(name: str) -> str | None:

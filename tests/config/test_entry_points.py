@@ -8,6 +8,7 @@ import pytest
 from attention_research import registry
 from attention_research.config import ConfigError, build, entry_points, resolve
 from attention_research.config.schema import signature
+from attention_research.training.workdir import load_config
 
 CLASS = """
 from attention_research.layers.attention.unscaled import UnscaledAttention
@@ -34,6 +35,7 @@ norm.other = somewhere.attention:Other
 def install(tmp_path, monkeypatch):
     """Installs a distribution with the given entry points; the registry is restored afterwards."""
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(entry_points, "ADDED", {})
     monkeypatch.setattr(registry, "FAMILIES", {family: dict(kinds) for family, kinds in registry.FAMILIES.items()})
 
     def add(points):
@@ -105,3 +107,27 @@ def test_a_saved_config_is_built_with_it(install):
     assert built.target.__name__ == "Mine"
     for name in [name for name in sys.modules if name.split(".")[0] == "somewhere"]:
         del sys.modules[name]
+
+
+def test_the_package_of_a_kind_is_recorded_and_named_when_it_is_gone(install, tmp_path, monkeypatch):
+    folder = install(POINTS)
+    given = {**GIVEN, "model": {**GIVEN["model"], "encoder": {"self_attention": {"kind": "mine"}}}}
+    config = resolve(given)
+    assert entry_points.origins(config.resolved) == {"encoder_attention.mine": "somewhere 1"}
+    assert entry_points.origins(resolve(GIVEN).resolved) == {}
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.json").write_text(config.to_json())
+    (run / "environment.json").write_text('{"variants": {"encoder_attention.mine": "somewhere 1"}}')
+    assert load_config(run) == config
+    del registry.FAMILIES["encoder_attention"]["mine"]
+    with pytest.raises(ConfigError) as raised:
+        load_config(run)
+    came = f"--workdir={run}: the kind mine of encoder_attention came from version 1 of the package somewhere, "
+    assert str(raised.value) == f"{came}but version 1, which is installed, does not have it"
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(folder)])
+    with pytest.raises(ConfigError) as raised:
+        load_config(run)
+    assert str(raised.value).startswith(f"{came}which is not installed; install it (pip install somewhere")
+    (run / "environment.json").unlink()
+    assert load_config(run) == config, "a run of an earlier version"

@@ -14,7 +14,7 @@ import pytest
 from jax._src.array import ArrayImpl
 
 from attention_research.cli import main
-from attention_research.config import ConfigError, load
+from attention_research.config import ConfigError, entry_points, load
 from attention_research.errors import Diverged, RunError
 from attention_research.parallel.execution import MeshExecution
 from attention_research.registry import FAMILIES
@@ -110,8 +110,14 @@ def test_wmt14_trains_from_packed_rows(whole):
     assert json.loads((workdir / "config.json").read_text())["resolved"]["data"]["batching"]["kind"] == "packed"
 
 
-def test_a_signal_saves_and_the_continued_run_is_the_uninterrupted_one_bit_for_bit(whole, tmp_path, at_step):
-    """SIGTERM during the third step saves a checkpoint outside the schedule. The finished run no longer has it."""
+def test_a_signal_saves_and_the_continued_run_is_the_uninterrupted_one_bit_for_bit(
+    whole, tmp_path, at_step, monkeypatch
+):
+    """SIGTERM during the third step saves a checkpoint outside the schedule. The finished run no longer has it.
+
+    environment.json names the package of each kind that another package added.
+    """
+    monkeypatch.setitem(entry_points.ADDED, ("encoder_attention", "standard"), "mine 1")
     workdir, said = tmp_path / "run", []
     at_step(3, lambda: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(Interrupted) as caught:
@@ -122,6 +128,8 @@ def test_a_signal_saves_and_the_continued_run_is_the_uninterrupted_one_bit_for_b
     assert train(config(6), workdir, said.append)["steps"] == 6
     assert f"continuing from step 3 in {workdir}" in said
     assert_same_run(workdir, whole[0])
+    environment = json.loads((workdir / "environment.json").read_text())
+    assert environment["variants"] == {"encoder_attention.standard": "mine 1"}
 
 
 @pytest.mark.slow
