@@ -10,8 +10,8 @@ from figure_faults import collisions, impossible, looks, two_meanings, without_n
 from attention_research.analysis import picture_file
 from attention_research.studies import figures, records, results
 from attention_research.studies.loading import study_of_record
+from attention_research.studies.rewriting import found_in
 from attention_research.studies.staleness import OLD
-from attention_research.studies.table_record import found_in
 
 RECORDED = records.recorded(Path(__file__).parents[2] / "experiments")
 IDS = ["-".join((folder.parts[-4], *folder.parts[-2:])) for folder in RECORDED]

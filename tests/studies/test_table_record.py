@@ -8,7 +8,7 @@ from results_of import page_of_the_record
 
 from attention_research.config import ConfigError
 from attention_research.studies import figures, fingerprints, load_study, records, run_study
-from attention_research.studies.table_record import judge_again
+from attention_research.studies.rewriting import judge_again, write_again
 from attention_research.studies.trials import Folder, plan
 from attention_research.training import workdir as workdirs
 
@@ -112,6 +112,8 @@ def test_verdicts_are_drawn_anew_below_the_same_table(table):
     (record / "table.md").write_text(f"{changed}## fake/table of an earlier rule\n\n### one-below-two: held\n")
     assert judge_again(record)
     assert (record / "table.md").read_text(encoding="utf-8") == f"{changed}## fake/table{below}"
+    assert write_again(record) and (record / "table.md").read_text(encoding="utf-8") == page
+    assert not write_again(record)
 
 
 def test_a_missing_trial_is_filled_by_another_tables_record(table, fake):
