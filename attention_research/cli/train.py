@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+from collections.abc import Sequence
 
 from attention_research.cli.arguments import Overrides, Parser, config_option, configured, count, place, positive, say
 from attention_research.config import Config, load
@@ -19,7 +20,9 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--workdir", type=place, metavar="DIR", help="the folder of the run, which goes on if it was begun"
     )
-    parser.add_argument("--verbose", action="store_true", help="print all settings of the config")
+    parser.add_argument(
+        "--verbose", action="store_true", help="print all settings of the config, and all that differ from its file"
+    )
     parser.add_argument("--profile", type=steps, metavar="FIRST:LAST", help="profile these steps, into WORKDIR/profile")
     parser.add_argument("--distributed", action="store_true", help="join the hosts that the environment names")
     parser.add_argument("--coordinator_address", help="NAME:PORT of host 0, at which all hosts meet")
@@ -32,7 +35,9 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     if arguments.workdir is None:
         raise ConfigError("--workdir=DIR is missing: where the run's files go, for example runs/first")
     meeting = _meeting(arguments)
-    say(json.dumps(config.resolved, indent=1) if arguments.verbose else _summary(arguments.config, config))
+    if arguments.verbose:
+        say(json.dumps(config.resolved, indent=1))
+    say(_summary(arguments.config, config, None if arguments.verbose else [path for path, _ in overrides]))
     keep_compiled_programs()
     if meeting is not None:
         from attention_research.parallel.hosts import join
@@ -51,9 +56,17 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     return 0
 
 
-def _summary(spec: str, config: Config) -> str:
-    """The config's name and the settings that differ from its file, on one line."""
-    changed = difference(load(spec), config)
+def _summary(spec: str, config: Config, given: Sequence[str] | None) -> str:
+    """The config's name and the settings that differ from its file, on one line.
+
+    `given` are the paths of the user's overrides. Differences that follow from them, such as those of child sections
+    that inherit a setting, are left out. With None, all differences are listed.
+    """
+    changed = [
+        line
+        for line in difference(load(spec), config)
+        if given is None or any(line.startswith((f"{path}:", f"{path}.")) for path in given)
+    ]
     return f"config {spec}" + (f" with {'; '.join(changed)}" if changed else "")
 
 

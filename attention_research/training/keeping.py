@@ -91,8 +91,8 @@ def remarks(found: dict[str, Any]) -> Iterator[str]:
 
     >>> list(remarks({"left_out": {"train": {"empty source": 2}}, "cut": {"test": 1}}))
     ['2 examples of train left out: 2 empty source', '1 example of test cut']
-    >>> list(remarks({"vocabulary": {"asked": 61, "tokens": 45}}))
-    ['the vocabulary has 45 tokens, 61 were asked for']
+    >>> list(remarks({"repeated": {"test": {"sources": 3, "pairs": 1}}}))
+    ['3 examples of test have a source that is in the training text, 1 with the same target']
     """
     for split, reasons in found.get("left_out", {}).items():
         told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items())
@@ -104,7 +104,10 @@ def remarks(found: dict[str, Any]) -> Iterator[str]:
         yield f"{twice}, {count['pairs']:,} with the same target"
     said = found.get("vocabulary")
     if said and said["tokens"] < said["asked"]:
-        yield f"the vocabulary has {said['tokens']:,} tokens, {said['asked']:,} were asked for"
+        asked, tokens = said["asked"], said["tokens"]
+        given = f"the training text is too small for a vocabulary of {asked:,} tokens: it gives {tokens:,}"
+        unused = f"the other {asked - tokens:,} rows of the model's tables are never trained"
+        yield f"{given}, and {unused}; set --config.vocabulary_size={tokens} or less, or use more text"
 
 
 def _examples(number: int) -> str:

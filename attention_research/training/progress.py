@@ -8,46 +8,51 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bar
+
+from attention_research.training.clock import Clock
 
 
 class Progress:
     """Shows steps/s, tokens/s, the loss and the time left. Without a terminal, `report` receives one line every `every`
-    seconds."""
+    seconds.
 
-    def __init__(self, start: int, steps: int, report: Callable[[str], None], every: float = 15.0):
+    The speed is that since the last update, without the first step of each shape, which is mostly compilation. It
+    includes evaluations and checkpoints.
+    """
+
+    def __init__(self, steps: int, report: Callable[[str], None], every: float = 15.0):
         self.steps, self.report, self.every = steps, report, every
-        self.started = self.said = time.perf_counter()
-        self.previous = (self.started, start, 0.0)
+        self.said = time.perf_counter()
+        self.previous = (self.said, 0, 0.0)  # seconds without compilation, steps, tokens
+        self.rate = 0.0
         self.bar = None
         if sys.stderr.isatty():
             columns = (
                 TextColumn("step"), MofNCompleteColumn(), BarColumn(),
                 TextColumn("loss {task.fields[loss]:.3f}  {task.fields[rate]:.1f} steps/s"),
-                TextColumn("{task.fields[tokens]:,.0f} tokens/s"),
-                TextColumn("left"), TimeRemainingColumn(),
+                TextColumn("{task.fields[tokens]:,.0f} tokens/s"), TextColumn("left {task.fields[left]}"),
             )  # fmt: skip
             self.bar = Bar(*columns, console=Console(stderr=True))
-            self.task = self.bar.add_task("train", total=steps, loss=float("nan"), rate=0.0, tokens=0.0)
+            self.task = self.bar.add_task("train", total=steps, loss=float("nan"), rate=0.0, tokens=0.0, left="-:--")
             self.bar.start()
 
-    def update(self, step: int, loss: float, tokens: float) -> None:
-        """Updates the display when metrics are logged. `tokens` is the number of tokens trained by this process so
-        far."""
+    def update(self, step: int, loss: float, clock: Clock) -> None:
+        """Updates the display when metrics are logged."""
         now = time.perf_counter()
-        elapsed = max(now - self.previous[0], 1e-9)
-        rate, speed = (step - self.previous[1]) / elapsed, (tokens - self.previous[2]) / elapsed
-        self.previous = (now, step, tokens)
+        current = (now - clock.compile_seconds, clock.timed, clock.counted)
+        elapsed, steps, tokens = (new - old for new, old in zip(current, self.previous, strict=True))
+        speed = tokens / max(elapsed, 1e-9)
+        self.rate = steps / max(elapsed, 1e-9) if steps else self.rate  # else only the first steps of their shapes
+        self.previous = current
+        left = _minutes((self.steps - step) / self.rate) if self.rate else "-:--"
         if self.bar is not None:
-            self.bar.update(self.task, completed=step, loss=loss, rate=rate, tokens=speed)
+            self.bar.update(self.task, completed=step, loss=loss, rate=self.rate, tokens=speed, left=left)
         elif now - self.said > self.every or step == self.steps:
             self.said = now
-            left = (self.steps - step) / max(rate, 1e-9)
-            self.report(
-                f"step {step}/{self.steps}  loss {loss:.3f}  {rate:.1f} steps/s  {speed:,.0f} tokens/s"
-                f"  left {int(left) // 60}:{int(left) % 60:02d}"
-            )
+            speeds = f"{self.rate:.1f} steps/s  {speed:,.0f} tokens/s"
+            self.report(f"step {step}/{self.steps}  loss {loss:.3f}  {speeds}  left {left}")
 
     def validated(self, step: int, scores: Mapping[str, Sequence[float]]) -> None:
         """Prints the scores of a validation, name -> one number for each replica, as means over the replicas."""
@@ -58,3 +63,7 @@ class Progress:
         """Ends the live bar."""
         if self.bar is not None:
             self.bar.stop()
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

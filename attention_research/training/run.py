@@ -110,7 +110,7 @@ def _train(
         written = MetricsLog(workdir, step) if hosts.is_first() else NoLog()
         trackers = tracking.opened(settings.track if hosts.is_first() else (), workdir)
         log = stack.enter_context(closing(tracking.TrackedLog(written, trackers)))
-        progress = stack.enter_context(closing(Progress(step, settings.steps, report)))
+        progress = stack.enter_context(closing(Progress(settings.steps, report)))
         clock, health = Clock(), Health(trainer.parameters, trainer.whose())
         part = dict(zip(("host", "hosts"), execution.part, strict=True))
         batches = data.train_batches(seed=settings.data_seed, batch_size=settings.batch_size, start_step=step, **part)
@@ -180,7 +180,7 @@ def _write(
     for replica in range(trainer.replicas):
         mine = {name: float(np.asarray(x).reshape(-1)[replica if np.ndim(x) else 0]) for name, x in values.items()}
         log.write(step=step, split="train", **trainer.labels(replica), **figures, **mine)
-    progress.update(step, float(np.mean(values["loss"])), clock.counted)
+    progress.update(step, float(np.mean(values["loss"])), clock)
 
 
 def _validate(

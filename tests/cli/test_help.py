@@ -63,6 +63,11 @@ def test_train_prints_what_differs_from_the_file_and_all_settings_with_verbose(t
     assert "model.decoder.num_layers: " in said and "width" not in said
     assert main(words) == 0
     assert capsys.readouterr().err.splitlines()[0] == "config translation/transformer:smoke"
-    assert main([*words, "--verbose"]) == 0
+    changed = "--config.model.self_attention.kind=unscaled"
+    assert main([*words, changed]) == 0
+    expected = "config translation/transformer:smoke with model.self_attention.kind: standard -> unscaled"
+    assert capsys.readouterr().err.splitlines()[0] == expected
+    assert main([*words, changed, "--verbose"]) == 0
     printed = capsys.readouterr().err
     assert json.loads(printed[: printed.index("\n}\n") + 2])["training"]["steps"] == 4
+    assert "model.decoder.self_attention.kind: standard -> unscaled" in printed

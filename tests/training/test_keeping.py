@@ -252,3 +252,12 @@ def test_omitted_cut_and_duplicate_examples_are_reported(place, root, monkeypatc
     facts = json.loads((place / "said/data.json").read_text())["facts"]
     assert facts["left_out"] == {"train": {"empty source": 1, "empty target": 1, "more than 31 tokens": 1}}
     assert facts["repeated"] == {"test": {"sources": 2, "pairs": 1}} and facts["cut"] == {"test": 1}
+
+
+def test_a_vocabulary_that_the_text_does_not_fill_is_explained():
+    (line,) = keeping.remarks({"vocabulary": {"asked": 8000, "tokens": 1045}})
+    assert line == (
+        "the training text is too small for a vocabulary of 8,000 tokens: it gives 1,045, and the other 6,955 rows of "
+        "the model's tables are never trained; set --config.vocabulary_size=1045 or less, or use more text"
+    )
+    assert not list(keeping.remarks({"vocabulary": {"asked": 8000, "tokens": 8000}}))
