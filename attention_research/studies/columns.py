@@ -1,7 +1,7 @@
-"""The columns of a table: which number of a trial stands there, and how it is printed.
+"""The columns of a table: the number of a trial that a column shows, and its format.
 
-The columns of an evaluation's numbers come from what its class says of them (`tasks.evaluation_protocol.Metric`), read
-from the source: no evaluation, and with it no JAX, is imported to plan or to draw a table.
+The columns of an evaluation are described by the `metrics` of its class (`tasks.evaluation_protocol.Metric`). They are
+read from the source file, so that planning or drawing a table imports no evaluation and no JAX.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Column:
 
 
 def fixed(digits: int, scale: float = 1.0) -> Callable[[float], str]:
-    """A format with that many digits after the point, of the value times ``scale``.
+    """A format with ``digits`` digits after the point, for the value times ``scale``.
 
     >>> fixed(1, scale=1e-6)(1_842_176)
     '1.8'
@@ -60,7 +60,7 @@ def fixed(digits: int, scale: float = 1.0) -> Callable[[float], str]:
 
 
 def significant(digits: int, scale: float = 1.0) -> Callable[[float], str]:
-    """A format with that many significant digits, never in powers of ten.
+    """A format with ``digits`` significant digits, without powers of ten.
 
     >>> significant(3)(0.0123456), significant(3)(14321)
     ('0.0123', '14,300')
@@ -100,19 +100,19 @@ LOSS = Column("train.loss", "loss", fixed(2), better="lower")
 
 
 def metrics_of(kind: str) -> tuple[Metric, ...]:
-    """What the class of a kind of evaluation says that it measures. Raises KeyError for an unknown kind."""
+    """The metrics of a kind of evaluation. Raises KeyError for an unknown kind."""
     return _declared(registry.FAMILIES["evaluation"][kind])
 
 
 def metrics() -> Iterator[Metric]:
-    """Those of all kinds, in the registry's order; a name comes once for each kind that has it."""
+    """The metrics of all kinds, in the order of the registry. A name appears once for each kind that has it."""
     for kind in registry.FAMILIES["evaluation"]:
         yield from metrics_of(kind)
 
 
 def evaluated(name: str, stage: str = "evaluate") -> Column:
-    """The column of a metric by its name, "NAME.METRIC" of a further evaluation. Raises ConfigError for one that no
-    evaluation has.
+    """The column of a metric by its name, or by "NAME.METRIC" for a further evaluation. Raises ConfigError for an
+    unknown metric.
 
     >>> column = evaluated("bleu")
     >>> column.key, column.title, column.better, column.text(21.437)
@@ -128,7 +128,7 @@ def evaluated(name: str, stage: str = "evaluate") -> Column:
 
 
 def stored_floors() -> list[tuple[Metric, Floor]]:
-    """The floors that evaluations store with their scores, each with its metric, once."""
+    """The floors that evaluations store with their scores, each with its metric, without repetition."""
     return list(dict.fromkeys((metric, floor) for metric in metrics() for floor in metric.floors if floor.stored))
 
 
@@ -145,7 +145,8 @@ def _declared(where: str) -> tuple[Metric, ...]:
 
 @functools.cache
 def _read(where: str, path: Path, stamp: int) -> tuple[Metric, ...]:
-    """The nearest `metrics` of the class and its bases; they may name another class's: `(*Other.metrics, ...)`."""
+    """The `metrics` of the class or its nearest base. They may include those of another class:
+    `(*Other.metrics, ...)`."""
     del stamp  # a changed file is read again
     module, _, name = where.partition(":")
     tree = ast.parse(path.read_text(encoding="utf-8"))

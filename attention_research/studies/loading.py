@@ -38,7 +38,8 @@ _ROOT, _PACKAGED = "attention_research_study", bundled.package("experiments")
 
 
 def find_studies(experiments: Path | None = None) -> dict[str, str]:
-    """Name -> one-line title of every packaged study, or of those in a folder; the sources are read and not run.
+    """Name -> one-line title of every packaged study, or of the studies in a folder. Reads the files without running
+    them.
 
     >>> "ablation/attention" in find_studies()
     True
@@ -49,12 +50,12 @@ def find_studies(experiments: Path | None = None) -> dict[str, str]:
 
 
 def _name(path: Path) -> str:
-    """The name of the study in a file, whose path under ``experiments/`` is given."""
+    """The name of the study in a file, given by its path under ``experiments/``."""
     return (path.parent if path.name == FILE and len(path.parts) > 2 else path.with_suffix("")).as_posix()
 
 
 def _title(path: Path) -> str | None:
-    """The first line of a study file; None of a file that is none."""
+    """The title of the study in a file: the first line of its docstring. None if the file has no study."""
     text = path.read_text(encoding="utf-8")
     if not re.search(r"^STUDY\b", text, re.MULTILINE):  # reading is a hundred times faster than parsing
         return None
@@ -66,11 +67,11 @@ def _title(path: Path) -> str | None:
 
 
 def load_study(name: str, experiments: Path | None = None) -> Study:
-    """The packaged study of that name, or that of a file of your own by its path, ``my_study.py``.
+    """A packaged study by its name, or the study in a file of your own by its path, such as ``my_study.py``.
 
-    With ``experiments`` names are looked up in that folder. The study in a file of your own is named after its path
-    from the current folder, or after its folder and file where it lies outside. Raises `ConfigError`, one line, for a
-    study that is not there (it names the nearest) and for a file that fails.
+    With ``experiments``, names are looked up in this folder. The name of a study in a file of your own is its path from
+    the current folder, or its folder and file name if it is outside. Raises `ConfigError` of one line for an unknown
+    study (with the nearest name) and for a file that fails.
 
     >>> study = load_study("ablation/attention")
     >>> len(study.rows) > 5, "quick" in study.scales
@@ -115,7 +116,7 @@ def _own_name(path: Path) -> str:
 
 
 def study_files(name: str, experiments: Path) -> Iterator[Path]:
-    """The files that are there of those that may hold the study of that name."""
+    """The existing files that may hold the study of a name."""
     parts = Path(name).parts
     if ".." not in parts and not Path(name).is_absolute():
         places = [experiments / f"{name}.py", *([experiments / name / FILE] if len(parts) > 1 else [])]
@@ -161,7 +162,7 @@ def extend(
 
 
 def reference(function: Callable[..., Any]) -> str:
-    """Where a function stands, for a fresh process: ``module:name``, or ``file.py:name`` for one of a study file.
+    """The location of a function, for another process: ``module:name``, or ``file.py:name`` for a study file.
 
     >>> reference(load_study)
     'attention_research.studies.loading:load_study'
@@ -181,7 +182,7 @@ def dereference(where: str) -> Callable[..., Any]:
 
 
 def module_of(path: Path) -> ModuleType:
-    """Runs a study file, or another file of its folder, again, as a module whose packages are the folders above it."""
+    """Runs a study file, or another file in its folder, as a new module whose packages are the folders above it."""
     whole = path.resolve()
     name = f"{_package(whole.parent)}.{_word(whole.stem)}"
     spec = importlib.util.spec_from_file_location(name, path)

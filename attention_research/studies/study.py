@@ -1,7 +1,7 @@
-"""What a study is: rows, scales and stages, written as code in ``experiments/<paper>/<table>.py``.
+"""The classes of a study: rows, scales and stages. A study is a Python file ``experiments/<paper>/<table>.py``.
 
-A row is a configuration with one thing changed; a scale is a size at which all rows are run; a stage is one step of a
-trial (train, evaluate, measure, finetune). A study file defines ``STUDY = Study(...)``; `studies.loading` finds it.
+A row is a config with one change. A scale is a size at which all rows are run. A stage is one step of a trial: train,
+evaluate, measure or finetune. A study file defines ``STUDY = Study(...)``, and `studies.loading` finds it.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ from attention_research.studies.budget import Budget, check
 from attention_research.studies.columns import QUALITY, Column
 from attention_research.studies.competence import Competence
 
-#: The scales in order of size; claims are judged from `cpu` on.
+#: The scales in order of size. Claims are judged at `cpu` and larger scales.
 SCALES = ("smoke", "quick", "cpu", "gpu", "paper")
 JUDGED = ("cpu", "gpu", "paper")
-#: What a verdict may be.
+#: The possible verdicts.
 HELD = "held"
 CONDITION = "held only under a named condition"
 FAILED = "did not hold"
 UNTESTED = "not tested"
-#: Of a picture that shows something and decides nothing.
+#: For a claim that a figure illustrates and no number decides.
 FIGURE = "figure: no verdict"
 STATUSES = (HELD, CONDITION, FAILED, UNTESTED, FIGURE)
 
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One step of a trial, addressed by its content: its kind, its settings, and the stages before it.
+    """One step of a trial. Its address is a hash of its kind, its settings and the stages before it.
 
-    ``settings`` are whatever the kind needs, as JSON values; a stage that starts from another row's stage carries that
-    stage's address there. ``function`` belongs to the kind ``measure``: called with the row's and the scale's settings
-    and the point, it returns a flat dict of numbers. The kind ``finetune`` is made by `finetuning.finetune`.
+    ``settings`` are the JSON values that the kind needs. If a stage starts from a stage of another row, they include
+    the address of that stage. ``function`` belongs to the kind ``measure``: it is called with the settings of the row
+    and the scale and with the point, and returns a flat dict of numbers. `finetuning.finetune` makes stages of the kind
+    ``finetune``.
     """
 
     kind: str
@@ -52,10 +53,11 @@ evaluate = Stage("evaluate")
 
 
 def measure(function: Callable[..., dict], **settings: Any) -> Stage:
-    """A stage that calls ``function(**settings, **row.settings, **scale.settings, <axis>=point, seed=seed)``; of a row
-    that is trained also with ``workdir=``, the run's folder (`training.evaluation.Trained` opens it).
+    """A stage that calls ``function(**settings, **row.settings, **scale.settings, <axis>=point, seed=seed)``.
 
-    It returns a flat dict; what is no number (a list by length, a sample's text) is for the study's `figures`.
+    If the row is trained, the function also gets ``workdir=``, the folder of the run, which
+    `training.evaluation.Trained` opens. It returns a flat dict. Values that are not numbers, such as a list by length
+    or a generated text, are for the study's `figures`.
 
     >>> def fit(width, depth, seed):
     ...     return {"error": 1.0 / (width * depth)}
@@ -69,14 +71,16 @@ def measure(function: Callable[..., dict], **settings: Any) -> Stage:
 class Scale:
     """A size at which a study is run.
 
-    ``config`` is a config file and variant, ``overrides`` are applied before the row's; ``seeds`` random seeds a row,
-    of the rows that ``more_seeds`` names as many as it says; ``jobs`` trials at a time (each on its share of the
-    cores). A study of pure measurement gives ``points`` (the values of the study's axis) and ``settings`` for its
-    function instead of a config. Seeds count up from `training.seed`, which is 0 unless the config or the overrides
-    give it. With ``replicas`` all seeds see the batches of the first one (or of `training.data_seed`), and trials that
-    differ in seeds, learning rate, dropout or label smoothing alone are trained in one program (`studies.groups`).
-    ``stages`` and ``columns`` replace the study's at this scale.
-    All rows are compared with the row ``reference`` in the column ``decided_by``, below the table.
+    ``config`` is a config file with an optional variant. ``overrides`` are applied before those of the row. Each row
+    has ``seeds`` random seeds; ``more_seeds`` maps row ids to larger numbers of seeds. Seeds count up from
+    `training.seed`, which is 0 unless the config or the overrides set it. ``jobs`` trials run at a time, each on its
+    share of the cores. A study that only measures has no config. It has ``points``, the values of the study's axis, and
+    ``settings`` for its function.
+
+    With ``replicas``, all seeds see the batches of the first seed (or of `training.data_seed`). Trials that differ only
+    in seed, learning rate, dropout or label smoothing are then trained in one program (`studies.groups`). ``stages``
+    and ``columns`` replace those of the study at this scale. All rows are compared with the row ``reference`` in the
+    column ``decided_by``, below the table.
     """
 
     config: str | None = None
@@ -94,22 +98,23 @@ class Scale:
     more_seeds: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def seeds_of(self, row: str) -> int:
-        """How many random seeds the row of that id has."""
+        """The number of random seeds of a row, given by its id."""
         return self.more_seeds.get(row, self.seeds)
 
     @property
     def most_seeds(self) -> int:
-        """How many the row with the most has."""
+        """The largest number of random seeds of a row."""
         return max([self.seeds, *self.more_seeds.values()])
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A line of the table: ``id`` (a slug), ``name`` (as printed), and what it changes.
+    """A line of the table: its ``id`` (a slug), its printed ``name``, and its changes to the config.
 
-    ``overrides`` are config paths and values (a dict replaces a whole section), at the scales that ``at`` names those
-    given there in their place; ``settings`` go to measure functions; ``scales`` are those at which the row is run
-    (None: all; none of them: the row holds a paper's cells alone); ``stages`` replace those of the study and scale.
+    ``overrides`` maps config paths to values; a dict replaces a whole section. ``at`` maps a scale to the overrides
+    that are used there in place of ``overrides``. ``settings`` are passed to measure functions. ``scales`` are the
+    scales at which the row is run: None means all, and an empty tuple means that the row only has published numbers.
+    ``stages`` replace those of the study and the scale.
     """
 
     id: str
@@ -127,20 +132,22 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """A published or planned table as code. See the module's docstring and ``experiments/ablation``.
+    """A published or planned table as code. See ``experiments/ablation`` for examples.
 
-    ``published`` is a CSV beside the study file with a column ``row`` of row ids, ``compared`` says which of our keys
-    measures what a column of it measures (`significance.agreement`); ``claims`` a CSV in the form of
-    ``experiments/claims.csv``, ``verdicts`` a function a claim id, called with the study's `results.Results`;
-    ``competence`` says when the models have learned their task (`studies.competence`; (): no verdict rests on a model
-    that the study trains; None: it does not say, and no claim that rests on models is judged), ``untrained`` are the
-    claims of kind "empirical" or "figure" that rest on no trained model though others of the study do; ``count``
-    gives a measurement row's ``{"parameters", "flops"}``, ``counts`` what `inspect` says of a trained row's
-    configuration beside these, ``against`` what it says of all that against the paper's cells. ``figures`` are
-    functions ``(results, folder) -> Figure | None`` (`studies.figures`) that draw what the study alone has, beside the
-    pictures that every study gets. ``budgets`` say for which rows the command `budget` finds steps and learning rates:
-    one for each group of rows whose losses can be compared. ``name``, ``path`` and ``own`` (whether the file is one of
-    the user's own) are filled in by `loading.load_study`.
+    - ``published`` is a CSV file beside the study file, with a column ``row`` of row ids. ``compared`` maps our keys to
+      the columns of this file that measure the same (`significance.agreement`).
+    - ``claims`` is a CSV file in the form of ``experiments/claims.csv``. ``verdicts`` maps a claim id to the function
+      that judges the claim; it is called with the study's `results.Results`.
+    - ``competence`` are the bars that show that the models have learned their task (`studies.competence`). An empty
+      tuple means that no verdict depends on a trained model. With None, no claim about models is judged. ``untrained``
+      are the claims of kind "empirical" or "figure" that need no trained model.
+    - ``count`` returns ``{"parameters", "flops"}`` of a row that is only measured. ``counts`` returns further numbers
+      that `inspect` prints for a trained row, and ``against`` compares them with the published cells.
+    - ``figures`` are functions ``(results, folder) -> Figure | None`` (`studies.figures`) that draw figures of this
+      study, in addition to the figures of every study.
+    - ``budgets`` are the groups of rows, with comparable losses, for which the command `budget` finds the number of
+      steps and the learning rates.
+    - `loading.load_study` sets ``name``, ``path`` and ``own`` (whether the file belongs to the user).
 
     >>> rows = (Row("one", "one head", {"model.num_heads": 1}), Row("four", "four heads", {"model.num_heads": 4}))
     >>> study = Study(rows, {"cpu": Scale("translation/transformer:cpu", seeds=3)}, title="Heads")
@@ -182,7 +189,7 @@ class Study:
 
     @property
     def argument(self) -> str:
-        """What a command takes for it: its name, or its file if that is one of the user's own."""
+        """The argument of a command that stands for the study: its name, or the path of a user's own file."""
         if self.path is None or not self.own:
             return self.name
         here = Path.cwd()
@@ -193,13 +200,13 @@ class Study:
         return self.name.replace("/", "-")
 
     def scale(self, name: str) -> Scale:
-        """The scale of that name; an unknown one is a `ConfigError` that names the nearest."""
+        """A scale by its name. Raises ConfigError, with the nearest name, for an unknown scale."""
         if name not in self.scales:
             raise ConfigError(f"scale {name!r}: {self.name} has no such scale; {nearest_of(name, self.scales)}")
         return self.scales[name]
 
     def rows_at(self, scale: str, wanted: Sequence[str] | None = None) -> list[Row]:
-        """The rows run at a scale, or those of them that are wanted, in the study's order."""
+        """The rows that are run at a scale, or the `wanted` ones of them, in the order of the study."""
         self.scale(scale)
         at = {row.id: row for row in self.rows if row.scales is None or scale in row.scales}
         for name in wanted or ():
@@ -215,11 +222,11 @@ class Study:
         return [row for row in at.values() if not wanted or row.id in wanted]
 
     def file(self, name: str) -> Path:
-        """A file named by the study, beside the study file."""
+        """The path of a file beside the study file."""
         return (self.path.parent if self.path else Path()) / name
 
     def record(self, scale: str) -> Path | None:
-        """The folder of the results recorded at a scale: ``experiments/<paper>/results/<table>/<scale>``."""
+        """The folder of the recorded results of a scale: ``experiments/<paper>/results/<table>/<scale>``."""
         if self.path is None:
             return None
         table = self.name.rpartition("/")[2]
@@ -228,7 +235,7 @@ class Study:
 
 
 def digest(value: Any, length: int = 12) -> str:
-    """A short hash of a JSON value; the same in every process and version of Python.
+    """A short hash of a JSON value. It is the same in every process and version of Python.
 
     >>> digest({"width": 64, "depth": 2}) == digest({"depth": 2, "width": 64})
     True
