@@ -63,6 +63,11 @@ def pages(docs: Path) -> dict[str, str]:
     return found
 
 
+def linked(text: str) -> str:
+    """The text of `docs/api.md` with a link to the page of each package."""
+    return LISTED.sub(lambda one: one[0].replace(one["title"], f"[{one['title']}](api/{one['name']}.md)", 1), text)
+
+
 def package_page(title: str, named: tuple[Module, ...]) -> str:
     """A table for each package: its modules, what they do, and where their public names are described.
 

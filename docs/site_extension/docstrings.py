@@ -13,6 +13,8 @@ ARXIV = re.compile(r"arXiv\s+(?P<number>\d{4}\.\d{4,5})")
 #: Code between backticks, also across lines.
 CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
 MARK = re.compile(r"[*](?! )|(?<=\S)[*]|[\\|_`]")
+#: An emphasized word, with escaped asterisks. Products such as a*b*c have no spaces around.
+EMPHASIS = re.compile(r"(?<![\w*\\])\\\*([a-z]+)\\\*(?![\w*\\])")
 #: The first sentence of a paragraph. Points inside code and after initials and "et al" do not end it.
 SENTENCE = re.compile(r"(?:`[^`]*`|[^`])+?(?<!\bal)(?<!\b[A-Z])[.!?](?=\s+[A-Z`]|$)")
 
@@ -67,7 +69,10 @@ def _block(block: str) -> str:
         return f"::\n\n{block}"
     parts = CODE.split(block)  # text, backticks, code, text, ...
     marked = [
-        ARXIV.sub(r"`arXiv \g<number> <https://arxiv.org/abs/\g<number>>`__", MARK.sub(r"\\\g<0>", part))
+        ARXIV.sub(
+            r"`arXiv \g<number> <https://arxiv.org/abs/\g<number>>`__",
+            EMPHASIS.sub(r"*\1*", MARK.sub(r"\\\g<0>", part)),
+        )
         if place % 3 == 0
         else part
         for place, part in enumerate(parts)

@@ -5,6 +5,7 @@
   function and class is used. `sources` shows source files, `navigation` their sidebar.
 - `reference` adds pages of all commands and settings, and `studies` one of all recorded tables.
 - `claims` marks the verdicts of `docs/claims.md`; `docs/claims.csv` of the site has the claims as data.
+- `line_breaks` lets long names in code continue on the next line, and `math` renders equations.
 - A link to a folder leads to the README of the folder, and an arXiv number is a link to its paper.
 - A notebook has a link to download it.
 """
@@ -21,7 +22,7 @@ from sphinx.application import Sphinx
 
 from attention_research.studies.claims_page import claims_of_the_lectures
 
-from . import claims
+from . import api, claims
 from .docstrings import ARXIV
 from .reference import write_reference
 from .usage import linked_catalogue
@@ -29,7 +30,7 @@ from .usage import linked_catalogue
 LINK = re.compile(r"\]\((?P<path>[^)#:\s]+)\)")
 #: Code, links and math of a page, which stay unchanged, or an arXiv number.
 KEPT_OR_ARXIV = re.compile(rf"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|\$\$.*?\$\$|{ARXIV.pattern}", re.DOTALL)
-PARTS = ("api", "claims", "docstrings", "math", "navigation", "sources", "studies", "usage")
+PARTS = ("api", "claims", "docstrings", "line_breaks", "math", "navigation", "sources", "studies", "usage")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -62,6 +63,8 @@ def complete(app: Sphinx, page: str, source: list[str]) -> None:
         return
     if page.startswith("experiments/") and page.endswith("/README"):
         text += recorded(folder)
+    if page == "docs/api":
+        text = api.linked(text)
     if page == "docs/catalogue":
         text = linked_catalogue(text)
     if page == claims.PAGE:

@@ -1,5 +1,7 @@
 """The site: the extension's treatment of pages and docstrings. The whole site builds without a warning (slow)."""
 
+import doctest
+import importlib
 import importlib.util
 import json
 import re
@@ -18,7 +20,8 @@ pages = pytest.importorskip("site_extension.pages")
 docstrings = pytest.importorskip("site_extension.docstrings")
 math = pytest.importorskip("site_extension.math")
 
-DOCSTRING = """A *sum* of `a_b` and |x|, of ``(one,
+EXAMPLES = sorted(one.stem for one in (ROOT / "docs/site_extension").glob("*.py") if "\n    >>> " in one.read_text())
+DOCSTRING = """A *sum* of `a_b` and |x|, x*y*z and of ``(one,
 two)``s too.
 
 - an item of x_1 * y
@@ -37,13 +40,19 @@ def test_a_docstring_is_read_as_it_was_meant():
     written = docutils.publish_string("\n".join(lines), writer="pseudoxml", settings_overrides={"halt_level": 2})
     text = " ".join(written.decode().split())
     for part in (
-        "A *sum* of <literal> a_b and |x|, of <literal> (one, two) s too.",
+        "A <emphasis> sum of <literal> a_b and |x|, x*y*z and of <literal> (one, two) s too.",
         "<list_item> <paragraph> an item of x_1 * y and its end ( <reference",
         'refuri="https://arxiv.org/abs/1706.03762"> arXiv 1706.03762',
         '<literal_block xml:space="preserve"> code * here',
         '<doctest_block xml:space="preserve"> >>> 1 + 1 2',
     ):
         assert part in text
+
+
+@pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.slow] * (one == "configs")) for one in EXAMPLES])
+def test_the_examples_of_the_extension(name):
+    result = doctest.testmod(importlib.import_module(f"site_extension.{name}"))
+    assert result.attempted and not result.failed
 
 
 def test_arxiv_numbers_of_a_page_are_links_except_in_code():
