@@ -57,7 +57,7 @@ def marked(text: str) -> str:
     text = COMMAND.sub(lambda found: f"| {found['study'].replace('/', '/<wbr>')} at {found['scale']} |", text)
     text = text.replace("| claim | notes | command |", "| claim | notes | study |")
     text = text.replace(
-        "the command that tests it", "the study that tests it (`attention-research reproduce STUDY`)", 1
+        "the command that tests it", "the study that tests it (`attention-research reproduce STUDY --scale=SCALE`)", 1
     )
     text = COUNT.sub(lambda row: f"| {badge(row['verdict'])} | {row['count']} |", text)
     return text.replace("\n## ", '\n<div id="claims-filter"></div>\n\n## ', 1)

@@ -10,7 +10,10 @@ from sphinx.application import Sphinx
 #: Code of at least 16 characters without a space. Sphinx puts each word of code into such an element.
 LONG = re.compile(r'(?<=<span class="pre">)[^<\s]{16,}(?=</span>)')
 #: A place after which a line may end.
-PLACE = re.compile(r"(?<=[\w)\]}])([./_=]|-(?=\w))(?=\w)")
+PLACE = re.compile(r"(?<=[\w)\]}:])([./_=:]|-(?=\w))(?=\w)")
+
+#: The start of an option such as --config. Browsers break a line after its hyphens.
+OPTION = re.compile(r'(?<=<span class="pre">)--?\w+')
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -29,4 +32,5 @@ def with_breaks(body: str) -> str:
     >>> with_breaks('<span class="pre">attention_research.kernels</span> <span class="pre">a.b</span>')
     '<span class="pre">attention_<wbr>research.<wbr>kernels</span> <span class="pre">a.b</span>'
     """
-    return LONG.sub(lambda name: PLACE.sub(r"\1<wbr>", name[0]), body)
+    body = LONG.sub(lambda name: PLACE.sub(r"\1<wbr>", name[0]), body)
+    return OPTION.sub(r'<span class="whole">\g<0></span>', body)

@@ -41,7 +41,7 @@ def commands() -> str:
     for name, parser in found.choices.items():
         lines = ["| argument | meaning |", "| --- | --- |"]
         for action in parser._actions:
-            lines.append(f"| {_spelled(action)} | {_cell(action.help or '')} |")
+            lines.append(f"| {_spelled(action)} | {_words(action.help or '')} |")
         parts += [f"## `{name}`", f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
 
@@ -57,6 +57,11 @@ def _spelled(action: argparse.Action) -> str:
     return ", ".join(f"`{_cell(f'{word}={value}' if takes_value else word)}`" for word in words)
 
 
+def _words(text: str) -> str:
+    """A help text with its options as code, in which two hyphens remain two hyphens."""
+    return re.sub(r"(?<![\w`-])--[\w.]+(=[\w.|]+)?(?<!\.)", r"`\g<0>`", _cell(text))
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("%%", "%").replace("\n", " ")
 
@@ -68,7 +73,7 @@ def settings() -> dict[str, str]:
     for family, kinds in registry.FAMILIES.items():
         for kind in kinds:
             home.setdefault(registry.locate(family, kind), family)
-        names = ", ".join(f"`{kind}`" for kind in kinds)
+        names = ", ".join(_link_of_kind(kind, home[registry.locate(family, kind)]) for kind in kinds)
         index.append(f"| [{family}]({PAGE.format(family)}.md) | {names} |")
         pages[PAGE.format(family)] = _family(family, home)
     parts = [
@@ -88,7 +93,7 @@ def _family(family: str, home: dict[tuple[str, str], str]) -> str:
     for kind in registry.FAMILIES[family]:
         module, name = place = registry.locate(family, kind)
         if home[place] != family:
-            shared.append(f"- `{kind}`: see [{home[place]}]({PAGE.format(home[place])}.md#{kind.replace('_', '-')})")
+            shared.append(f"- {_link_of_kind(kind, home[place])}, of the family {home[place]}")
             continue
         parts += [f"## {kind}", f"`{module}.{name}`", _docstring(family, kind)]
         lines = ["| setting | type | default | what it does |", "| --- | --- | --- | --- |"]
@@ -99,6 +104,11 @@ def _family(family: str, home: dict[tuple[str, str], str]) -> str:
     if shared:
         parts += ["## Kinds of other families", "\n".join(shared)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _link_of_kind(kind: str, family: str) -> str:
+    """The name of a kind as a link to its description on the page of a family."""
+    return f"[`{kind}`]({PAGE.format(family)}.md#{kind.replace('_', '-')})"
 
 
 def _type(words: str) -> str:

@@ -74,5 +74,6 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         code = app.builder.highlighter.highlight_block(
             file.read_text(encoding="utf-8"), LEXERS[file.suffix], linenos="inline", lineanchors="line"
         )
-        body = f'<h1><code>{html.escape(path)}</code></h1>\n<div class="source-file">{code}</div>'
+        title = html.escape(path).replace("/", "/<wbr>")
+        body = f'<h1><code>{title}</code></h1>\n<div class="source-file">{code}</div>'
         yield name, {"title": path, "body": body}, "page.html"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +20,7 @@ Judged = Sequence[tuple[dict[str, str], Judgement]]
 HEAD = (
     "# All studies at a glance\n\n"
     "Every recorded table: a picture, one finding, the verdicts about [the claims of the lectures](../claims.md), and "
-    "the computing time of one core over all seeds. A claim about trained models is judged only if the models [learned "
+    "the computing time over all seeds. A claim about trained models is judged only if the models [learned "
     "their task](../studies.md#when-a-claim-may-be-judged)."
 )
 
@@ -52,14 +54,20 @@ def card(folder: Path, place: str, mine: Judged) -> str:
     table, scale = folder.parent.name, folder.name
     title = (folder / "table.md").read_text(encoding="utf-8").splitlines()[0].partition(": ")[2]
     hours = sum(trial["seconds"] for trial in records.read(folder).values()) / 3600
-    pictures = sorted(folder.glob("figures/*.png"))
-    words = [] if not pictures else [f"[![{pictures[0].stem}]({place}/figures/{pictures[0].name})]({place}/table.md)"]
+    picture = min(sorted(folder.glob("figures/*.png")), key=misfit, default=None)
+    words = [] if picture is None else [f"[![{picture.stem}]({place}/figures/{picture.name})]({place}/table.md)"]
     words += [f"**[{folder.parents[2].name}/{table}]({place}/table.md)** at {scale}: {title}", finding(mine)]
     counts = Counter(one.status for _, one in mine)
     words.append(" ".join(badge(verdict, f"{count} {verdict}") for verdict, count in counts.items()))
-    words.append(f"{learned(mine)}{hours:.1f} hours")
+    words.append(f"{learned(mine)}{hours:.1f} hours on one core")
     text = "\n\n".join(word for word in words if word)
     return f"````{{container}} card\n{text}\n````"
+
+
+def misfit(picture: Path) -> float:
+    """How far the shape of a PNG picture is from that of a card's picture, which is 1.6 times as wide as high."""
+    width, height = struct.unpack(">II", picture.read_bytes()[16:24])
+    return abs(math.log(width / height / 1.6))
 
 
 def finding(mine: Judged) -> str:
@@ -76,5 +84,5 @@ def learned(mine: Judged) -> str:
     """For how many of the claims about trained models the models have learned their task."""
     trained = [one.competence for _, one in mine if one.competence is not None]
     return (
-        f"models learned the task for {sum(one.met for one in trained)} of {len(trained)} claims · " if trained else ""
+        f"Models learned the task for {sum(one.met for one in trained)} of {len(trained)} claims · " if trained else ""
     )
