@@ -60,7 +60,10 @@ def trained_workdir(arguments: argparse.Namespace, overrides: Overrides) -> Path
     if arguments.workdir is None:
         raise ConfigError("--workdir=DIR is missing: the folder of a trained run")
     if not os.path.exists(arguments.workdir / "config.json"):
-        raise ConfigError(f"--workdir={arguments.workdir}: no run there (config.json is missing); train one first")
+        from attention_research.workdirs.reading import no_run
+
+        why = no_run(arguments.workdir)
+        raise ConfigError(f"--workdir={arguments.workdir}: {why}{'; train one first' if 'no run' in why else ''}")
     return arguments.workdir
 
 

@@ -14,9 +14,18 @@ from attention_research.studies.figures import Figure
 from attention_research.studies.results import Results, legend, table
 from attention_research.studies.verdicts import Judged
 
+#: The largest number of sentences whose outputs are shown.
+SENTENCES = 12
 
-def page(results: Results, judged: Sequence[Judged], figures: Sequence[Figure], commands: Sequence[str]) -> str:
-    """The page as HTML. ``commands`` are the commands that reproduce the study."""
+
+def page(
+    results: Results,
+    judged: Sequence[Judged],
+    figures: Sequence[Figure],
+    commands: Sequence[str],
+    workdir: Path | None = None,
+) -> str:
+    """The page as HTML. ``commands`` reproduce the study. The folders of the trials in ``workdir`` are listed."""
     study = results.study
     title = f"{study.name} · {results.scale}"
     lines, notes = footnotes.lettered(table(results))
@@ -31,20 +40,54 @@ def page(results: Results, judged: Sequence[Judged], figures: Sequence[Figure], 
     ]
     if judged:
         parts += ["<h2>Claims and verdicts</h2>", *(part for one in judged for part in _verdict(one))]
-    row, samples = results.samples()
-    if samples:
-        parts += [f"<h2>What {escape(row)} writes</h2>", _samples(samples)]
+    if samples := results.samples():
+        parts += ["<h2>What the models write</h2>", *_samples(samples)]
     if figures:
         parts += ["<h2>Figures</h2>", *map(document.picture, figures)]
     parts += ["<h2>Where the numbers come from</h2>", _provenance(results)]
+    if folders := trial_folders(results, workdir):
+        parts += ["<h2>Trials</h2>", *_trials(folders)]
     parts += ["<h2>Commands</h2>", document.commands(commands)]
     return document.document(title, parts)
 
 
-def _samples(samples: Sequence[Mapping[str, str]]) -> str:
-    names = ("source", "translation", "reference")
-    texts = [[one[name] if isinstance(one[name], str) else " | ".join(one[name]) for name in names] for one in samples]
-    return document.grid([["source", "written", "reference"], *texts], "Samples", text=("source",), long=names[1:])
+def _samples(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """For each source, its reference and what each row writes. The first is open."""
+    written: dict[tuple[str, str], list[list[str]]] = {}
+    for row, found in samples.items():
+        for one in found:
+            written.setdefault((one["source"], _text(one["reference"])), []).append([row, _text(one["translation"])])
+    parts = []
+    for (source, reference), lines in list(written.items())[:SENTENCES]:
+        table = [["row", "text"], ["source", source], ["reference", reference], *lines]
+        opened = "" if parts else " open"
+        grid = document.grid(table, f"Outputs for {source}", long=("text",))
+        parts.append(f"<details{opened}><summary>{escape(source)}</summary>\n{grid}\n</details>")
+    return parts
+
+
+def _text(text: str | Sequence[str]) -> str:
+    """A text, or several joined, as captions have several references."""
+    return text if isinstance(text, str) else " | ".join(text)
+
+
+def trial_folders(results: Results, workdir: Path | None) -> list[dict[str, Any]]:
+    """{"row", "seed", "folder"} of each trial, floors included, that has a folder in the folder of the study."""
+    if workdir is None:
+        return []
+    trials = [entry.trial for entry in (*results.entries, *results.floors)]
+    found = [{"row": one.name, "seed": one.seed, "folder": str(workdir / "trials" / one.id)} for one in trials]
+    return [one for one in found if Path(one["folder"]).is_dir()]
+
+
+def _trials(folders: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = [[str(one["row"]), str(one["seed"]), str(one["folder"])] for one in folders]
+    return [
+        "<p>Each trial is a run: <code>attention-research report FOLDER</code> writes its page, and "
+        "<code>evaluate</code>, <code>generate</code> and <code>analyze</code> take "
+        "<code>--workdir=FOLDER</code>.</p>",
+        document.grid([["row", "seed", "folder"], *lines], "The folders of the trials", text=("folder",)),
+    ]
 
 
 def _verdict(one: Judged) -> list[str]:

@@ -152,13 +152,14 @@ class Results:
             cell = Cell(values, f"{cell.text} ± {column.text(cell.deviation)}")
         return cell
 
-    def samples(self) -> tuple[str, list[Mapping[str, str]]]:
-        """The name of the first row whose evaluation has samples, and the samples of its first seed."""
+    def samples(self) -> dict[str, list[Mapping[str, Any]]]:
+        """Name of a row -> the samples of its first seed, for the rows whose evaluation has samples."""
+        found: dict[str, list[Mapping[str, Any]]] = {}
         for entry in self.entries:
-            found = entry.result["stages"].get("evaluate", {}).get("samples", []) if entry.result else []
-            if found and {"source", "reference", "translation"} <= found[0].keys():
-                return entry.trial.name, found
-        return "", []
+            samples = entry.result["stages"].get("evaluate", {}).get("samples", []) if entry.result else []
+            if samples and {"source", "reference", "translation"} <= samples[0].keys():
+                found.setdefault(entry.trial.name, samples)
+        return found
 
     def untrained(self, row: str) -> str:
         """The reason why a row is below the quality floor, or an empty string.

@@ -6,6 +6,7 @@ rebuilds the table, the figures and the page from all finished trials, so that a
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections import Counter
@@ -71,11 +72,14 @@ def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
         print(Path(summary["table"]).read_text(encoding="utf-8"))
         for one in summary["verdicts"]:
             print(f"{one['id']}: {one['status']}" + (f" ({one['because']})" if one["judged"] else ""))
-        if summary["samples"][1]:
-            print("\n".join(_samples(*summary["samples"])))
+        for row, samples in list(summary["samples"].items())[:1]:
+            print("\n".join(_samples(row, samples)))
         if summary["pages"]:
             print(f"attention {summary['pages'][0]}")
         pictures = f" · figure {summary['figures'][0]}" if summary["figures"] else ""
+        if summary["trial_folders"]:
+            listed = shlex.join(["attention-research", "status", summary["workdir"]])
+            print(f"trials {summary['workdir']}/trials · their rows and folders: {listed}")
         print(f"table {summary['table']}{pictures} · page {summary['report']}", flush=True)
         if summary.get("best"):
             print(summary["best"]["options"], flush=True)
@@ -88,7 +92,7 @@ def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
 
 
 def _samples(row: str, samples: Sequence[Mapping[str, str]]) -> list[str]:
-    """The sample outputs of a row, one line for each sample."""
+    """The sample outputs of a row, one line for each sample. The page shows those of all rows."""
     said = [f"{one['source']} -> {one['translation']} (reference: {_one(one['reference'])})" for one in samples]
     return [f"\nwhat the row {row!r} writes", *said, ""]
 
@@ -188,7 +192,7 @@ def publish(found: Results, workdir: Path) -> dict[str, Any]:
     name, argument = found.study.name, found.study.argument
     made = [f"reproduce {argument} --scale={found.scale}", f"inspect --study={argument} --scale={found.scale} --json"]
     commands = [f"attention-research {one}" for one in made] if found.study.path else []
-    report.write(workdir / "report.html", report.page(found, judged, drawn, commands))
+    report.write(workdir / "report.html", report.page(found, judged, drawn, commands, workdir))
     if judged:
         write_text(workdir / "verdicts.md", verdict_text.markdown(name, found.scale, judged))
     return {
@@ -199,6 +203,7 @@ def publish(found: Results, workdir: Path) -> dict[str, Any]:
         "trials": len(found.entries),
         "finished": sum(entry.result is not None for entry in found.entries),
         "samples": found.samples(),
+        "trial_folders": report.trial_folders(found, workdir),
         "pages": [str(path) for entry in found.entries for path in _pages(workdir / "trials" / entry.trial.id)],
         "floors": {name: dict(numbers) for name, numbers in floors.lines(found.floors)},
         "rows": [_row_json(found, row.id, row.name) for row in found.rows],

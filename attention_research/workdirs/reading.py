@@ -32,6 +32,24 @@ def is_study(folder: Path) -> bool:
     return os.path.isdir(folder / "trials")
 
 
+def no_run(folder: Path) -> str:
+    """Why a folder without config.json is not that of a run, in words."""
+    if not folder.is_dir():
+        return "no run there (no such folder)"
+    if is_study(folder):
+        some = next(iter(sorted(folder.glob("trials/*/config.json"))), folder / "trials" / "ID" / "config.json")
+        return f"a study's folder; its runs are its trials, such as {some.parent}"
+    trial = read_json(folder / "trial.json")
+    kinds = [stage.get("kind") for stage in trial.get("stages", ()) if isinstance(stage, dict)]
+    if trial and "floors" in kinds:
+        return "the trivial baselines (floors) of a study, not a run: nothing is trained; result.json has the numbers"
+    if trial and "train" not in kinds:
+        return "a measurement of a study, not a run: nothing is trained; result.json has the numbers"
+    if trial:
+        return "a trial that has not started; run its study, or attention-research attempt with this folder"
+    return "no run there (config.json is missing)"
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file; empty if the file is missing or damaged."""
     try:
@@ -85,12 +103,8 @@ class Run:
     @classmethod
     def read(cls, folder: Path) -> Run:
         """Reads the run in a folder. Raises ConfigError if there is none."""
-        if is_study(folder) and not is_run(folder):
-            some = next(iter(sorted(folder.glob("trials/*/config.json"))), folder / "trials" / "ID" / "config.json")
-            raise ConfigError(f"{folder}: a study's folder; its runs are its trials, such as {some.parent}")
         if not is_run(folder):
-            why = "config.json is missing" if folder.is_dir() else "no such folder"
-            raise ConfigError(f"{folder}: no run there ({why})")
+            raise ConfigError(f"{folder}: {no_run(folder)}")
         try:
             config = saved_config(folder)
         except ConfigError as error:

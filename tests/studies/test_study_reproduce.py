@@ -28,7 +28,9 @@ def test_a_study_runs_once_and_reports_everything(fake, ran, capsys):
     assert ran() == ["1.0 0", "1.0 1", "2.0 0", "2.0 1"]
     assert err.splitlines()[0] == f"fake/table · quick · 2 rows x 2 seeds · 4 trials, 0 already done · {RUN}"
     assert "one | first  0  measuring" in err or "one | first  0  starting" in err
-    assert out.splitlines()[-1] == f"table {RUN}/table.md · page {RUN}/report.html"
+    *_, trials, files = out.splitlines()
+    assert trials == f"trials {RUN}/trials · their rows and folders: attention-research status {RUN}"
+    assert files == f"table {RUN}/table.md · page {RUN}/report.html"
     # 1.0 and 1.5: mean 1.25, sample deviation 0.354. The other row has 2.0 and 2.5.
     lines = (RUN / "table.md").read_text().splitlines()
     assert re.sub(" +", " ", lines[4]) == "| one \\| first | 1.25 ± 0.35 | 0.9 | 2 |"
@@ -51,6 +53,12 @@ def test_a_study_runs_once_and_reports_everything(fake, ran, capsys):
     assert "0123abc" in page and "attention-research reproduce fake/table --scale=quick" in page
     assert not re.search(r"""(?:src|href)\s*=\s*["'](?!data:)|url\(|@import|https?://""", page)
     assert '<th scope="col"' in page and '<th scope="row">' in page
+    folders = [one["folder"] for one in summary["trial_folders"]]
+    assert [(one["row"], one["seed"]) for one in summary["trial_folders"]][:2] == [
+        ("one | first", 0),
+        ("one | first", 1),
+    ]
+    assert sorted(folders) == sorted(str(path) for path in RUN.glob("trials/*")) and all(one in page for one in folders)
 
     assert reproduce("fake/table", scale="quick", as_json=True) == 0
     out, err = capsys.readouterr()

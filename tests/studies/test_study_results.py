@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 import statistics
 import subprocess
 import sys
@@ -167,6 +168,21 @@ def test_figures_and_page(tmp_path):
     page = report.page(found, [], drawn, ["attention-research reproduce a/b > <x>"])
     assert page.count("data:image/png;base64,") == 2 and "&gt; &lt;x&gt;" in page and "<x>" not in page
     assert page.count("<td") == 9 * (len(results.table(found)[0]) - 1)
+
+
+def test_the_page_shows_what_each_row_writes_for_the_same_source():
+    found = results_of({"a": TRAINED, "b": TRAINED, "c": {"train.loss": [5.0]}})
+    written = {"a": "one", "b": "<two>"}
+    for entry in found.entries:
+        if entry.trial.row in written:
+            samples = [{"source": "un", "reference": ["1", "I"], "translation": written[entry.trial.row]}]
+            entry.result["stages"]["evaluate"]["samples"] = samples if entry.trial.seed == 0 else []
+    assert {row: one[0]["translation"] for row, one in found.samples().items()} == written
+    page = report.page(found, [], [], [])
+    start = page.index("<h2>What the models write</h2>")
+    texts = re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", page[start : page.index("</details>")])
+    assert texts == ["row", "text", "source", "un", "reference", "1 | I", "a", "one", "b", "&lt;two&gt;"]
+    assert "<details open><summary>un</summary>" in page and page.count("<details") == 1
 
 
 def test_curves_against_points_are_drawn(tmp_path):

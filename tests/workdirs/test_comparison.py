@@ -85,3 +85,26 @@ def test_a_study_is_not_a_run(make_run, tmp_path, capsys):
     make_run(tmp_path / "study" / "trials" / "0abc", 6)
     assert main(["compare", str(tmp_path / "study"), str(tmp_path / "study")]) == 2
     assert "its runs are its trials, such as" in capsys.readouterr().err
+
+
+KINDS_OF_TRIALS = {
+    "floors": ("floors", "the trivial baselines (floors) of a study, not a run"),
+    "a measurement": ("measure", "a measurement of a study, not a run"),
+    "a trial that waits": ("train", "a trial that has not started"),
+}
+
+
+@pytest.mark.parametrize("words", [["report"], ["evaluate", "--workdir"]], ids=["report", "evaluate"])
+@pytest.mark.parametrize(("kind", "expected"), KINDS_OF_TRIALS.values(), ids=KINDS_OF_TRIALS)
+def test_a_folder_of_a_trial_without_a_run_is_called_what_it_is(kind, expected, words, tmp_path, capsys):
+    (tmp_path / "trial.json").write_text(json.dumps({"row": "floors", "stages": [{"kind": kind, "settings": {}}]}))
+    given = [words[0], f"{words[1]}={tmp_path}"] if words[1:] else [*words, str(tmp_path)]
+    assert main(given) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and f"{tmp_path}: {expected}" in err and "train one first" not in err
+
+
+def test_evaluate_names_the_trials_of_a_study(make_run, tmp_path, capsys):
+    make_run(tmp_path / "study" / "trials" / "0abc", 6)
+    assert main(["evaluate", f"--workdir={tmp_path}/study"]) == 2
+    assert f"its runs are its trials, such as {tmp_path}/study/trials/0abc" in capsys.readouterr().err
