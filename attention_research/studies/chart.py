@@ -33,8 +33,19 @@ class Line:
     pale: bool = False
 
 
-def chart(title: str, y_label: str, lines: Sequence[Line], *, logarithmic: bool = False, x_label: str = "step") -> str:
-    """The chart as HTML; empty if no line has a finite point. With ``logarithmic``, points must be above 0."""
+def chart(
+    title: str,
+    y_label: str,
+    lines: Sequence[Line],
+    *,
+    logarithmic: bool = False,
+    x_label: str = "step",
+    note: str = "",
+) -> str:
+    """The chart as HTML; empty if no line has a finite point. With ``logarithmic``, points must be above 0.
+
+    The caption is the title and, on a line of its own, the ``note``.
+    """
     kept = [dataclasses.replace(line, points=_thinned(line.points)) for line in lines]
     kept = [line for line in kept if line.points]
     if not kept:
@@ -62,12 +73,13 @@ def chart(title: str, y_label: str, lines: Sequence[Line], *, logarithmic: bool 
     )
     ends = ((line.label, line.points[0][1], line.points[-1][1]) for line in kept if not line.pale)
     said = "; ".join(f"{label} {first:.4g} to {last:.4g}" for label, first, last in ends)
+    below = f"<br>{escape(note)}" if note else ""
     stored = escape(json.dumps(data, separators=(",", ":")), quote=True)
     return (
         f'<figure class="chart" data-chart="{stored}" data-x="{escape(x_label, quote=True)}" tabindex="0">'
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(f"{title}: {said}", quote=True)}">'
         f'{"".join(parts)}<line class="pointer" y1="{TOP}" y2="{HEIGHT - BOTTOM}" x1="-9" x2="-9"/></svg>'
-        f"<p>{legend}<output></output></p><figcaption>{escape(title)}</figcaption></figure>"
+        f"<p>{legend}<output></output></p><figcaption>{escape(title)}{below}</figcaption></figure>"
     )
 
 

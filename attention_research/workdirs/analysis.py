@@ -50,13 +50,14 @@ def analyze(
     offers.check(trained.config.resolved, "analyze")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
+    line = _line(trained, f"{examples} examples of {split}")
     found, figures = _of_sample(trained, folder, what, split, examples)
     if {"maps", "rollout"} & {*what}:
         passes = sample_passes(trained, split=split, examples=examples)
-        figures = _of_passes(trained, folder, what, passes, found) + figures
+        figures = _of_passes(trained, folder, what, passes, found, line) + figures
     if "probe" in what and trained.config.resolved["model"]["kind"] == "transformer_decoder":
         found["probe"] = position_probe.of_run(trained, 0, examples=examples, probed=2 * examples)
-        figures.append(pictures.draw_probe(found["probe"], folder / "probe.png"))
+        figures.append(pictures.draw_probe(found["probe"], folder / "probe.png", line))
     if not found:
         states_only = list(what) == ["probe"]
         part = "the states of a decoder-only Transformer" if states_only else "attention between tokens"
@@ -72,12 +73,19 @@ def _facts(trained: Trained) -> dict[str, str]:
     return {"run": trained.workdir.resolve().name, "config": trained.config.hash, "read": str(trained.selection)}
 
 
+def _line(trained: Trained, sample: str) -> str:
+    """The line below the figures: run, config, seed, checkpoint, and the examples that were read."""
+    name = ", ".join(filter(None, (trained.workdir.resolve().name, trained.config.spec)))
+    return f"{name}, seed {trained.settings.seed}, {trained.selection}; {sample}"
+
+
 def _of_sample(
     trained: Trained, folder: Path, what: Sequence[str], split: str, examples: int
 ) -> tuple[dict[str, Any], list[Figure]]:
     """The statistics of all heads over the sample, with the decoder reading the reference."""
     found: dict[str, Any] = {}
     figures: list[Figure] = []
+    line = _line(trained, f"{examples} examples of {split}")
     for place, (title, _, columns) in PLACES.items() if {"heads", "spectra"} & {*what} else ():
         try:
             maps = [one for _, one in example_maps(trained, place, split=split, examples=examples)]
@@ -91,17 +99,17 @@ def _of_sample(
             numbers = head_statistics.head_statistics(maps, is_causal=columns == "read")
             apart = head_statistics.divergence(maps)
             found.setdefault("heads", {})[key] = {**_lists(numbers), "divergence": apart.tolist()}
-            figures.append(pictures.draw_heads(title, numbers, folder / f"heads_{key}.png"))
+            figures.append(pictures.draw_heads(title, numbers, folder / f"heads_{key}.png", line))
         if "spectra" in what:
             curves = spectra.mean_spectrum(maps)
             ranks = np.apply_along_axis(spectra.rank_for, 2, curves)
             found.setdefault("spectra", {})[key] = {"rank_for_90_percent": ranks.tolist()}
-            figures.append(pictures.draw_spectra(title, curves, folder / f"spectra_{key}.png"))
+            figures.append(pictures.draw_spectra(title, curves, folder / f"spectra_{key}.png", line))
     return found, figures
 
 
 def _of_passes(
-    trained: Trained, folder: Path, what: Sequence[str], passes: Sequence[Pass], found: dict[str, Any]
+    trained: Trained, folder: Path, what: Sequence[str], passes: Sequence[Pass], found: dict[str, Any], line: str
 ) -> list[Figure]:
     """Adds the numbers of these passes to `found`, writes their page, and draws those of the first example."""
     figures: list[Figure] = []
@@ -118,7 +126,7 @@ def _of_passes(
             key, reached = keys[shown.title], rollout.rollout(shown.weights)
             numbers = {"queries": shown.queries, "keys": shown.keys, "last_layer": reached[-1].round(4).tolist()}
             found.setdefault("rollout", {})[key] = numbers
-            figures.append(pictures.draw_rollout(shown, reached, folder / f"rollout_{key}.png"))
+            figures.append(pictures.draw_rollout(shown, reached, folder / f"rollout_{key}.png", line))
     return figures
 
 

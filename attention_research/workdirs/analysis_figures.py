@@ -1,4 +1,4 @@
-"""The figures of `analyze`."""
+"""The figures of `analyze`. The text `line` stands below a figure: run, config, seed, checkpoint and examples."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def draw_maps(one: Pass, facts: Mapping[str, str], path: Path) -> Figure:
     return Figure(path, title, f"{said}. {texts}")
 
 
-def draw_heads(title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], path: Path) -> Figure:
+def draw_heads(title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], path: Path, line: str) -> Figure:
     """Draws one panel for each statistic, with one cell for each head. The first layer is at the bottom."""
     pyplot = canvas()
     layers, heads = next(iter(numbers.values())).shape
@@ -54,12 +54,12 @@ def draw_heads(title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], path
         axis.set_xlabel("head")
         axis.grid(visible=False)
     axes[0].set_ylabel("layer")
-    save(figure, path)
+    save(figure, path, line)
     said = "; ".join(f"{label} {numbers[name].min():.2g} to {numbers[name].max():.2g}" for name, label in NAMES.items())
     return Figure(path, f"Heads: {title}", f"{title}: {said}.")
 
 
-def draw_rollout(shown: AttentionMap, reached: Float[np.ndarray, "L T T"], path: Path) -> Figure:
+def draw_rollout(shown: AttentionMap, reached: Float[np.ndarray, "L T T"], path: Path, line: str) -> Figure:
     """Draws the rollout after the first and the last layer. Row i is the share of each input token in position i."""
     tokens, title = shown.queries, shown.title
     pyplot = canvas()
@@ -73,30 +73,30 @@ def draw_rollout(shown: AttentionMap, reached: Float[np.ndarray, "L T T"], path:
         axis.set_yticks(range(0, len(tokens), every), tokens[::every], fontsize=7)
         axis.set_title(f"after layer {layer + 1}", loc="left", fontsize=10)
         axis.grid(visible=False)
-    save(figure, path)
+    save(figure, path, line)
     own = np.diagonal(reached[-1]).mean()
     return Figure(
         path, f"Rollout: {title}", f"{title}, {shown.rows}: after the last layer a position is {own:.2f} itself."
     )
 
 
-def draw_spectra(title: str, curves: Float[np.ndarray, "L N G"], path: Path) -> Figure:
+def draw_spectra(title: str, curves: Float[np.ndarray, "L N G"], path: Path, line: str) -> Figure:
     """Draws the cumulative sum of singular values: a thin line for each head, a thick line for the mean of a layer."""
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(6.5, 4.2))
     for layer, (heads, style) in enumerate(zip(curves, styles_of(map(str, range(len(curves)))).values(), strict=True)):
-        line = {"color": style["color"], "linestyle": style["linestyle"]}
-        axis.plot(GRID, heads.T, linewidth=0.5, alpha=0.5, **line)
-        axis.plot(GRID, heads.mean(axis=0), linewidth=1.8, label=f"layer {layer + 1}", **line)
+        look = {"color": style["color"], "linestyle": style["linestyle"]}
+        axis.plot(GRID, heads.T, linewidth=0.5, alpha=0.5, **look)
+        axis.plot(GRID, heads.mean(axis=0), linewidth=1.8, label=f"layer {layer + 1}", **look)
     axis.axhline(0.9, color="#888888", linewidth=0.8)
     axis.set(xlabel="share of singular values", ylabel="share of their sum")
     axis.legend(fontsize=8)
-    save(figure, path)
+    save(figure, path, line)
     ranks = ", ".join(f"layer {n + 1} {rank_for(heads.mean(axis=0)):.2f}" for n, heads in enumerate(curves))
     return Figure(path, f"Singular values: {title}", f"{title}: nine tenths of the sum are in {ranks} of the values.")
 
 
-def draw_probe(found: Mapping[str, Any], path: Path) -> Figure:
+def draw_probe(found: Mapping[str, Any], path: Path, line: str) -> Figure:
     """Draws the error of the probe by layer, for the trained and the untrained model and for always the middle."""
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(6.5, 4))
@@ -105,6 +105,6 @@ def draw_probe(found: Mapping[str, Any], path: Path) -> Figure:
     axis.axhline(found["middle"], color="#888888", linewidth=0.8, label="always the middle")
     axis.set(xlabel="layer (0: embeddings)", ylabel="mean distance, tokens")
     axis.legend(fontsize=9)
-    save(figure, path)
+    save(figure, path, line)
     said = ", ".join(f"{error:.1f}" for error in found["errors"])
     return Figure(path, "Position probe by layer", f"Mean distance in tokens, from the embeddings on: {said}.")

@@ -38,19 +38,31 @@ def draw(run: Run, folder: Path) -> list[Figure]:
     return [figure for figure in drawn if figure]
 
 
+def caption(run: Run, marks: str = "") -> str:
+    """The line below each figure: run, config, seeds, step, and the meaning of the marks.
+
+    For example "first, translation/transformer:cpu, seed 0, step 4,000 of 4,000; points: validation".
+    """
+    seeds = sorted(run.curves("loss")) or [run.config.resolved["training"]["seed"]]
+    said = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+    name = ", ".join(filter(None, (run.folder.resolve().name, run.config.spec)))
+    return f"{name}, {said}, step {run.step:,} of {run.steps:,}" + (f"; {marks}" if marks else "")
+
+
 def charts(run: Run) -> list[str]:
     """The same curves as HTML that answers to the pointer, for the page of the run."""
-    found = [chart(*_losses_as_lines(run))]
+    note = caption(run)
+    found = [chart(*_losses_as_lines(run), note=note)]
     known = {metric.name: metric for metric in metrics()}
     for (name, split), seeds in run.further().items():
         evaluation, _, metric = name.partition(".")
         title = known[metric].title if metric in known else metric
-        found.append(chart(f"{evaluation}: {title} by step", title, _lines(split, seeds)))
+        found.append(chart(f"{evaluation}: {title} by step", title, _lines(split, seeds), note=note))
     for name, (title, logarithmic) in _PANELS.items():
         lines = _lines(title, run.curves(name))
         values = [value for line in lines for _, value in line.points]
         wide = logarithmic and bool(values) and 0 < 20 * min(values) < max(values)
-        found.append(chart(f"{title[0].upper()}{title[1:]} by step", title, lines, logarithmic=wide))
+        found.append(chart(f"{title[0].upper()}{title[1:]} by step", title, lines, logarithmic=wide, note=note))
     return [one for one in found if one]
 
 
@@ -127,9 +139,11 @@ def _losses(pyplot: Any, run: Run, path: Path) -> Figure | None:
     axis.set_xlabel("step")
     axis.set_ylabel("loss")
     axis.legend()
-    save(figure, path)
     window = max(1, max(map(len, training.values())) // _WINDOW)
     mean = f"; the strong line is the mean of {window} logged steps" if window > 1 else ""
+    strong_line = f"strong lines: mean of {window} logged steps, pale lines: as logged" if window > 1 else ""
+    points = "points: validation" if any(_points(curve)[0] for curve in validation.values()) else ""
+    save(figure, path, caption(run, ", ".join(filter(None, (strong_line, points)))))
     return Figure(path, f"Loss by step{mean}", f"Losses by step. {'; '.join(said)}.")
 
 
@@ -157,7 +171,7 @@ def _evaluations(pyplot: Any, run: Run, path: Path) -> Figure | None:
         if len(seeds) > 1:
             axis.legend()
     axes[-1, 0].set_xlabel("step")
-    save(figure, path)
+    save(figure, path, caption(run))
     return Figure(path, "Further evaluations by step", f"Further evaluations by step. {'; '.join(said)}.")
 
 
@@ -186,7 +200,7 @@ def _others(pyplot: Any, run: Run, path: Path) -> Figure | None:
         axis.set_ylabel(title)
     axes[-1, 0].set_xlabel("step")
     figure.align_ylabels()
-    save(figure, path)
+    save(figure, path, caption(run))
     titles = [_PANELS[name][0] for name in curves]
     joined = " and ".join([", ".join(titles[:-1]), titles[-1]]) if len(titles) > 1 else titles[0]
     title = joined[0].upper() + joined[1:]

@@ -18,6 +18,7 @@ from attention_research.cli.program import main
 from attention_research.config import load
 from attention_research.training.evaluation import Trained
 from attention_research.training.run import train
+from attention_research.workdirs import analysis_figures
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 PLACE = ("decoder", "self_attention")
@@ -118,12 +119,19 @@ def labels_of(trained):
     return lambda tokens: labels(trained.data.tokenizer, tokens)
 
 
-def test_only_requested_analyses_run(workdir, tmp_path, capsys):
+def test_only_requested_analyses_run(workdir, tmp_path, capsys, monkeypatch):
+    """The line below the figure names the run, the config, the seed, the checkpoint and the examples."""
+    saved, save = [], analysis_figures.save
+    keep = lambda figure, path, line: (saved.append(line), save(figure, path, line))
+    monkeypatch.setattr(analysis_figures, "save", keep)
     assert main(["analyze", f"--workdir={workdir}", "--examples=3", "--what=spectra", f"--output={tmp_path}"]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {
         "analysis.html", "analysis.json", "spectra_decoder_self_attention.png",
     }  # fmt: skip
     assert f"page {tmp_path}/analysis.html" in capsys.readouterr().out
+    (line,) = saved
+    name = "run, configs/language_modelling/transformer.py:smoke, seed 0"
+    assert re.fullmatch(rf"{re.escape(name)}, .*checkpoint.* \d+.*; 3 examples of test", line)
 
 
 def test_an_unknown_analysis_is_one_line(workdir, capsys):

@@ -9,6 +9,9 @@ import pytest
 
 from attention_research.cli import main
 from attention_research.studies.run import run_study
+from attention_research.workdirs import figures
+from attention_research.workdirs.reading import Run
+from attention_research.workdirs.reading import saved_config as read_config
 
 
 class Reader(HTMLParser):
@@ -76,6 +79,19 @@ def test_the_page_needs_no_network_and_pictures_have_texts(page):
     assert page.alts[0].startswith("Loss by step: ") and "training, seed 1 11 to 6" in page.alts[0]
     assert "validation, seed 0 " in page.alts[0] and "to 0.6" in page.alts[1]
     assert page.headers > 20
+
+
+def test_every_curve_names_run_config_seeds_and_step(page, run):
+    line = f"first run, {read_config(run).spec}, seeds 0, 1, step 6 of 6"
+    assert page.text.count(line) == len(page.alts) == 3
+
+
+def test_pictures_of_a_run_have_the_same_line_below(run, tmp_path, monkeypatch):
+    saved = []
+    monkeypatch.setattr("attention_research.workdirs.figures.save", lambda figure, path, line: saved.append(line))
+    drawn = figures.draw(Run.read(run), tmp_path)
+    line = f"first run, {read_config(run).spec}, seeds 0, 1, step 6 of 6"
+    assert saved == [f"{line}; points: validation", line] and len(drawn) == 2
 
 
 def test_further_evaluations_have_curves_and_a_table(make_run, evaluation, tmp_path):
