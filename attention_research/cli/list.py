@@ -93,7 +93,7 @@ def _settings(name: str, *, as_json: bool) -> int:
     from attention_research.config.meanings import describe, title
 
     family, kinds = _found(name)
-    documents = [
+    documents: list[dict[str, Any]] = [
         {
             "name": f"{family}.{kind}",
             "title": title(family, kind),

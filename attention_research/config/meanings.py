@@ -58,8 +58,8 @@ def title(family: str, kind: str) -> str:
 def docstring(family: str, kind: str) -> str:
     """The docstrings of the module and of the class of a kind."""
     module, name = registry.locate(family, kind)
-    node = _definitions(_tree(module)).get(name)
-    return "\n\n".join(filter(None, [ast.get_docstring(_tree(module)), node and ast.get_docstring(node)]))
+    documented = [_tree(module), _definitions(_tree(module)).get(name)]
+    return "\n\n".join(filter(None, [one and ast.get_docstring(one) for one in documented]))
 
 
 def describe(family: str, kind: str) -> list[Description]:

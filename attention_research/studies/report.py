@@ -57,7 +57,7 @@ def _samples(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
     for row, found in samples.items():
         for one in found:
             written.setdefault((one["source"], _text(one["reference"])), []).append([row, _text(one["translation"])])
-    parts = []
+    parts: list[str] = []
     for (source, reference), lines in list(written.items())[:SENTENCES]:
         table = [["row", "text"], ["source", source], ["reference", reference], *lines]
         opened = "" if parts else " open"
@@ -75,9 +75,8 @@ def trial_folders(results: Results, workdir: Path | None) -> list[dict[str, Any]
     """{"row", "seed", "folder"} of each trial, floors included, that has a folder in the folder of the study."""
     if workdir is None:
         return []
-    trials = [entry.trial for entry in (*results.entries, *results.floors)]
-    found = [{"row": one.name, "seed": one.seed, "folder": str(workdir / "trials" / one.id)} for one in trials]
-    return [one for one in found if Path(one["folder"]).is_dir()]
+    folders = [(entry.trial, workdir / "trials" / entry.trial.id) for entry in (*results.entries, *results.floors)]
+    return [{"row": one.name, "seed": one.seed, "folder": str(path)} for one, path in folders if path.is_dir()]
 
 
 def _trials(folders: Sequence[Mapping[str, Any]]) -> list[str]:
