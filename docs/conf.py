@@ -29,7 +29,6 @@ nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 1200
 nb_execution_in_temp = True
-nb_merge_streams = True
 nb_output_stderr = "remove"
 nb_ipywidgets_js = {}
 

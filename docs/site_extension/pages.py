@@ -7,7 +7,7 @@
 - `claims` marks the verdicts of `docs/claims.md`; `docs/claims.csv` of the site has the claims as data.
 - `line_breaks` lets long names in code continue on the next line, and `math` renders equations.
 - A link to a folder leads to the README of the folder, and an arXiv number is a link to its paper.
-- A notebook has a link to download it.
+- A notebook has a link to download it, and `notebook_output` joins the pieces of its printed output.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ from .usage import linked_catalogue
 LINK = re.compile(r"\]\((?P<path>[^)#:\s]+)\)")
 #: Code, links and math of a page, which stay unchanged, or an arXiv number.
 KEPT_OR_ARXIV = re.compile(rf"```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|\$\$.*?\$\$|{ARXIV.pattern}", re.DOTALL)
-PARTS = ("api", "claims", "docstrings", "line_breaks", "math", "navigation", "sources", "studies", "usage")
+PARTS = (
+    "api", "claims", "docstrings", "line_breaks", "math", "navigation", "notebook_output", "sources", "studies", "usage"
+)  # fmt: skip
+
+
+#: The table of contents of docs/studies.md.
+PAPERS = "```{toctree}\n:maxdepth: 1\n:glob:\n../experiments/*/README\n```\n"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -65,6 +71,8 @@ def complete(app: Sphinx, page: str, source: list[str]) -> None:
         text += recorded(folder)
     if page == "docs/api":
         text = api.linked(text)
+    if page == "docs/studies":
+        text = text.replace(PAPERS, papers(Path(app.srcdir)))
     if page == "docs/catalogue":
         text = linked_catalogue(text)
     if page == claims.PAGE:
@@ -101,12 +109,34 @@ def _readme(folder: Path, path: str) -> str:
     return f"{path.rstrip('/')}/README.md" if (folder / path / "README.md").exists() else path
 
 
+def papers(root: Path) -> str:
+    """A list of the pages of all papers, and a table of contents in which a paper has its authors and year only."""
+    lines, tree = [], []
+    for page in sorted((root / "experiments").glob("*/README.md")):
+        title, path = (
+            page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# "),
+            f"../{page.relative_to(root)}",
+        )
+        lines.append(f"- [{title}]({path})")
+        tree.append(f"{short_title(title)} <{path}>")
+    return "\n".join([*lines, "", "```{toctree}", ":hidden:", "", *tree, "```", ""])
+
+
+def short_title(title: str) -> str:
+    """The authors and the year of a paper.
+
+    >>> short_title('Wang et al. 2020: Linformer'), short_title("Ablations")
+    ('Wang et al. 2020', 'Ablations')
+    """
+    return re.sub(r"(?<=\b\d{4})\W.*", "", title)
+
+
 def recorded(paper: Path) -> str:
     """The section with the pictures and links to the tables and verdicts of a paper's results."""
     parts, pages = [], []
     for table in sorted(paper.glob("results/*/*/table.md")):
         where = table.parent.relative_to(paper)
-        pages.append(str(table.relative_to(paper)))
+        pages.append(f"{table.parent.parent.name} at {table.parent.name} <{table.relative_to(paper)}>")
         parts += [f"### {paper.name}/{table.parent.parent.name} at {table.parent.name}"]
         parts += [f"![{_words(one)}]({where}/figures/{one.name})" for one in sorted(table.parent.glob("figures/*.png"))]
         parts += [f"[the table and its verdicts]({where}/{table.name})"]

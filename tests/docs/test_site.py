@@ -19,6 +19,7 @@ docutils = pytest.importorskip("docutils.core")
 pages = pytest.importorskip("site_extension.pages")
 docstrings = pytest.importorskip("site_extension.docstrings")
 math = pytest.importorskip("site_extension.math")
+notebook_output = pytest.importorskip("site_extension.notebook_output")
 
 EXAMPLES = sorted(one.stem for one in (ROOT / "docs/site_extension").glob("*.py") if "\n    >>> " in one.read_text())
 DOCSTRING = """A *sum* of `a_b` and |x|, x*y*z and of ``(one,
@@ -93,11 +94,27 @@ def test_every_equation_of_the_pages_becomes_mathml():
         math.mathml(r"\nosuchcommand x", "inline")
 
 
+def test_printed_output_that_arrives_in_pieces_is_one_block():
+    from docutils import nodes
+
+    block = lambda text, *classes: nodes.literal_block(text, text, classes=["output", *classes])
+    cell = nodes.container("", block("Att", "stream"), block("ention\n", "stream"), block("[1]"), block("x", "stream"))
+    notebook_output.join(cell)
+    assert [one.astext() for one in cell] == ["Attention\n", "[1]", "x"] and "stream" in cell[0]["classes"]
+
+
 def test_a_paper_s_page_shows_every_picture_and_page_that_is_recorded():
     paper = ROOT / "experiments/narang2021"
     page = pages.recorded(paper)
     for file in (*paper.glob("results/*/*/figures/*.png"), *paper.glob("results/*/*/*.md")):
         assert f"({file.relative_to(paper)})" in page
+
+
+def test_the_page_of_studies_lists_every_paper():
+    assert pages.PAPERS in (ROOT / "docs/studies.md").read_text(encoding="utf-8")
+    listed = pages.papers(ROOT)
+    for paper in (ROOT / "experiments").glob("*/README.md"):
+        assert listed.count(f"../experiments/{paper.parent.name}/README.md") == 2
 
 
 @pytest.mark.slow
