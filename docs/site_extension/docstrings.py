@@ -9,6 +9,8 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.util.inspect import stringify_signature
 
+from attention_research import signatures
+
 ARXIV = re.compile(r"arXiv\s+(?P<number>\d{4}\.\d{4,5})")
 #: Code between backticks, also across lines.
 CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
@@ -17,6 +19,14 @@ MARK = re.compile(r"[*](?! )|(?<=\S)[*]|[\\|_`]")
 EMPHASIS = re.compile(r"(?<![\w*\\])\\\*([a-z]+)\\\*(?![\w*\\])")
 #: The first sentence of a paragraph. Points inside code and after initials and "et al" do not end it.
 SENTENCE = re.compile(r"(?:`[^`]*`|[^`])+?(?<!\bal)(?<!\b[A-Z])[.!?](?=\s+[A-Z`]|$)")
+
+#: A type of numbers in `attention_research.signatures`, as Python prints it -> its name.
+NUMBERS = {
+    f"Annotated[{value.__origin__.__name__}, {value.__metadata__[0]!r}]": name
+    for name, value in vars(signatures).items()
+    if getattr(value, "__origin__", None) in (int, float)
+}
+CHILD = re.compile(r"Annotated\[[^']*\], '(Child|Children)', ([^\]]*)\]")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -49,8 +59,19 @@ def sign(app: Sphinx, what: str, name: str, thing: Any, options: Any, *parts: st
 
 
 def readable(signature: str | None, returned: str | None) -> tuple[str | None, str | None]:
-    """The parts of a signature, with `Array` as the name of the array type, as in the sources."""
-    return tuple(part and part.replace("jaxlib._jax.Array", "Array") for part in (signature, returned))
+    """The parts of a signature, with the names of types as in the sources.
+
+    >>> readable("(width: Annotated[int, 'at least 1'] = 8, norm: Annotated[Callable[[...], Any], 'Child', 'norm'])", None)
+    ("(width: Positive = 8, norm: Child['norm'])", None)
+    """
+    return tuple(part and _named(part) for part in (signature, returned))
+
+
+def _named(part: str) -> str:
+    part = part.replace("jaxlib._jax.Array", "Array")
+    for text, name in NUMBERS.items():
+        part = part.replace(text, name)
+    return CHILD.sub(r"\1[\2]", part)
 
 
 def as_rst(lines: list[str]) -> None:

@@ -76,19 +76,20 @@ def settings() -> dict[str, str]:
         names = ", ".join(_link_of_kind(kind, home[registry.locate(family, kind)]) for kind in kinds)
         index.append(f"| [{family}]({PAGE.format(family)}.md) | {names} |")
         pages[PAGE.format(family)] = _family(family, home)
+    contents = (f"{family} <{PAGE.format(family)}>" for family in registry.FAMILIES)
     parts = [
         "# Settings",
         "A config consists of sections. Each section belongs to a family and names a `kind`. Its other entries are the "
         'keyword arguments of the class that the kind names. A setting whose default is "inherited" has the value of '
         "the nearest enclosing section with this setting. `attention-research list kinds FAMILY` prints the same.",
         "\n".join(index),
-        "\n".join(["```{toctree}", ":hidden:", "", *pages, "```"]),
+        "\n".join(["```{toctree}", ":hidden:", "", *contents, "```"]),
     ]
     return {"settings": "\n\n".join(parts) + "\n", **pages}
 
 
 def _family(family: str, home: dict[tuple[str, str], str]) -> str:
-    parts = [f"# {family}"]
+    parts = [f"# {family}: kinds and settings"]
     shared = []
     for kind in registry.FAMILIES[family]:
         module, name = place = registry.locate(family, kind)
