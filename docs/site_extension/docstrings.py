@@ -61,8 +61,8 @@ def sign(app: Sphinx, what: str, name: str, thing: Any, options: Any, *parts: st
 def readable(signature: str | None, returned: str | None) -> tuple[str | None, str | None]:
     """The parts of a signature, with the names of types as in the sources.
 
-    >>> readable("(width: Annotated[int, 'at least 1'] = 8, norm: Annotated[Callable[[...], Any], 'Child', 'norm'])", None)
-    ("(width: Positive = 8, norm: Child['norm'])", None)
+    >>> readable("(width: Annotated[int, 'at least 1'], norm: Annotated[Callable[[...], Any], 'Child', 'norm'])", None)
+    ("(width: Positive, norm: Child['norm'])", None)
     """
     return tuple(part and _named(part) for part in (signature, returned))
 
