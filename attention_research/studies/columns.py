@@ -59,6 +59,15 @@ def fixed(digits: int, scale: float = 1.0) -> Callable[[float], str]:
     return lambda value: f"{value * scale:,.{digits}f}"
 
 
+def brief(value: float, digits: int = 2) -> str:
+    """A number in a sentence, with `digits` significant digits, and with a power of ten only if it is small.
+
+    >>> brief(0.00001234), brief(0.5), brief(431.6), brief(float("inf"))
+    ('1.2e-05', '0.5', '432', 'inf')
+    """
+    return f"{value:,.0f}" if 10**digits <= abs(value) < float("inf") else f"{value:.{digits}g}"
+
+
 def significant(digits: int, scale: float = 1.0) -> Callable[[float], str]:
     """A format with ``digits`` significant digits, without powers of ten.
 

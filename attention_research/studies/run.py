@@ -71,16 +71,17 @@ def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
     else:
         print(Path(summary["table"]).read_text(encoding="utf-8"))
         for one in summary["verdicts"]:
-            print(f"{one['id']}: {one['status']}" + (f" ({one['because']})" if one["judged"] else ""))
+            print(f"{one['id']}: {one['status']}" + (f" ({one['brief']})" if one["judged"] else ""))
         for row, samples in list(summary["samples"].items())[:1]:
             print("\n".join(_samples(row, samples)))
         if summary["pages"]:
             print(f"attention {summary['pages'][0]}")
-        pictures = f" · figure {summary['figures'][0]}" if summary["figures"] else ""
+        table, pictures = Path(summary["table"]), f" · figure {summary['figures'][0]}" if summary["figures"] else ""
+        verdicts = f" · verdicts {table.with_name('verdicts.md')}" if summary["verdicts"] else ""
         if summary["trial_folders"]:
             listed = shlex.join(["attention-research", "status", summary["workdir"]])
             print(f"trials {summary['workdir']}/trials · their rows and folders: {listed}")
-        print(f"table {summary['table']}{pictures} · page {summary['report']}", flush=True)
+        print(f"table {table}{verdicts}{pictures} · page {summary['report']}", flush=True)
         if summary.get("best"):
             print(summary["best"]["options"], flush=True)
     if summary["failed"]:

@@ -104,6 +104,11 @@ class Verdict:
         cases = (f"{name}: {', '.join(filter(None, reversed(case)))}" for name, case in self.cases.items())
         return "; ".join([*self.sentences, *cases])
 
+    @property
+    def brief(self) -> str:
+        """One line for a terminal: the reason if there is only one, else the first sentence, which counts the cases."""
+        return self.because if len(self.cases) + len(self.sentences) < 2 else self.sentences[0]
+
     def beside(self, *said: str) -> Verdict:
         """The same verdict with more sentences."""
         return dataclasses.replace(self, said=[*self.sentences, *said])
@@ -149,8 +154,8 @@ class Judged:
     def to_json(self) -> dict[str, Any]:
         learned = self.competence[0].to_json() if self.competence else None
         texts = {"id": self.id, "claim": self.claim, "measurement": self.measurement, "status": self.status}
-        said = {"computed": self.computed, "because": self.verdict.because, "judged": self.judged}
-        return {**texts, **said, "competence": learned}
+        said = {"computed": self.computed, "because": self.verdict.because, "brief": self.verdict.brief}
+        return {**texts, **said, "judged": self.judged, "competence": learned}
 
 
 def conclude(

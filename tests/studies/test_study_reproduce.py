@@ -30,7 +30,7 @@ def test_a_study_runs_once_and_reports_everything(fake, ran, capsys):
     assert "one | first  0  measuring" in err or "one | first  0  starting" in err
     *_, trials, files = out.splitlines()
     assert trials == f"trials {RUN}/trials · their rows and folders: attention-research status {RUN}"
-    assert files == f"table {RUN}/table.md · page {RUN}/report.html"
+    assert files == f"table {RUN}/table.md · verdicts {RUN}/verdicts.md · page {RUN}/report.html"
     # 1.0 and 1.5: mean 1.25, sample deviation 0.354. The other row has 2.0 and 2.5.
     lines = (RUN / "table.md").read_text().splitlines()
     assert re.sub(" +", " ", lines[4]) == "| one \\| first | 1.25 ± 0.35 | 0.9 | 2 |"

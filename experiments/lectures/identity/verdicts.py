@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from attention_research.studies.columns import brief
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Case, Verdict, decide
 
@@ -31,7 +32,7 @@ def middle(values: Sequence[Sequence[float]]) -> list[float]:
 
 def said(values: Sequence[float]) -> str:
     """Formats numbers; an infinite one becomes "never"."""
-    return ", ".join(f"{value:.2g}" if math.isfinite(value) else "never" for value in values)
+    return ", ".join(brief(value) if math.isfinite(value) else "never" for value in values)
 
 
 def settings(results: Results) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from attention_research.studies.columns import brief
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Case, Verdict, decide
 
@@ -31,7 +32,7 @@ def above(values: list[float | None], bound: float) -> bool:
 
 def _middle(values: list[float | None]) -> str:
     there = [value for value in values if value is not None]
-    return f"{statistics.median(there):.2g}" if there else "lost"
+    return brief(statistics.median(there)) if there else "lost"
 
 
 def amplified_activations(results: Results) -> tuple[list[Place], list[Place], list[str]]:

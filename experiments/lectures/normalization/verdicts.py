@@ -6,6 +6,7 @@ import dataclasses
 import math
 import statistics
 
+from attention_research.studies.columns import brief
 from attention_research.studies.comparisons import UNMEASURED, Margin
 from attention_research.studies.results import Results, finite
 from attention_research.studies.verdicts import (
@@ -38,7 +39,7 @@ def mean(results: Results, row: str, name: str) -> float | None:
 
 
 def _numbers(values: list[float]) -> str:
-    return ", ".join(f"{value:.3g}" for value in values)
+    return ", ".join(brief(value, 3) for value in values)
 
 
 def formula(results: Results) -> Verdict:
@@ -56,7 +57,7 @@ def formula(results: Results) -> Verdict:
         name = "the formula is right" if slip == "right" else f"the mistake `{slip}` changes the output"
         cases[name] = Case.ruled(
             equal == (slip == "right"),
-            f"standard deviations {_numbers(list(lists[0]))}, largest mean {off[1]:.2g}, difference from the "
+            f"standard deviations {_numbers(list(lists[0]))}, largest mean {brief(off[1])}, difference from the "
             f"package's layer norm {agrees:.2g}",
         )
     return decide(cases)
@@ -72,7 +73,7 @@ def against_batch(results: Results) -> Verdict:
                zip(*results.values("batch_batch_norm", "measure.changes"), strict=True)]  # fmt: skip
     along = {norm: [mean(results, f"batch_{norm}", name) for name in ("across_features", "across_samples")]
              for norm in ("layer_norm", "batch_norm")}  # fmt: skip
-    largest = lambda norm: "largest mean over features {:.2g}, over samples {:.2g}".format(*along[norm])
+    largest = lambda norm: "largest mean over features {}, over samples {}".format(*map(brief, along[norm]))
     cases = {
         "layer norm: other samples change nothing": Case.ruled(layer == 0, f"relative change {layer:.2g}"),
         "batch norm: other samples change the output": Case.ruled(

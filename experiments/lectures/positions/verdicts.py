@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Callable
 
+from attention_research.studies.columns import brief
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     FAILED,
@@ -43,7 +44,7 @@ def _of_codes(name: str, good: Callable[[dict[str, float]], bool]) -> Callable[[
         found = _codes(results, name)
         if "sinusoidal" not in found or len(found) < 2:
             return Verdict(UNTESTED, "the encodings are not measured")
-        said = "; ".join(f"{code} {value:.3g}" for code, value in found.items())
+        said = "; ".join(f"{code} {brief(value, 3)}" for code, value in found.items())
         return Verdict(HELD if good(found) else FAILED, f"{name.replace('_', ' ')}: {said}")
 
     return verdict
@@ -66,7 +67,7 @@ def _of_sinusoid(names: dict[str, str], good: Callable[..., bool]) -> Callable[[
 def _spelled(value: float | list[float]) -> str:
     if not isinstance(value, list):
         return f"{value:.1e}"
-    return ", ".join(f"{one:.3g}" for one in value[:12])
+    return ", ".join(brief(one, 3) for one in value[:12])
 
 
 def _fades(by_offset: list[float], diagonal_variation: float) -> bool:
