@@ -42,6 +42,11 @@ class Trained:
     are the mean of the newest `average` checkpoints. If neither is given, the settings `training.chosen_checkpoint` and
     `evaluation.average` decide. The attribute `selection` names the checkpoints that were read. `overrides` change
     the run's config, for example its decoding.
+
+    Translations by the best checkpoint of a run:
+
+        trained = Trained(Path("runs/first"), checkpoint="best")
+        trained.translate(["le chat noir", "les chats noirs"])
     """
 
     def __init__(

@@ -29,6 +29,11 @@ def inspect(config: Config) -> dict[str, Any]:
     For a mesh of several devices, which need not exist on this machine, the result also has the "partition"
     (`training.partition`); the mesh axis `data` counts as 1 if it is -1. FLOPs count each multiply-add of a matrix
     product as 2, in the forward and backward pass, including recomputation.
+
+    The number of parameters of a packaged config:
+
+        from attention_research.config import load
+        inspect(load("translation/transformer:smoke"))["parameters"]
     """
     mesh = config.resolved["parallel"]["mesh"]
     sizes = {axis: max(size, 1) for axis, size in mesh.items() if axis != "kind"}

@@ -47,6 +47,12 @@ def train(
     Raises ConfigError if the folder belongs to another config, RunError for a failure during the run, Diverged for a
     NaN or infinite loss, gradient or parameter, and Interrupted (a SystemExit with status 128 + the signal) after a
     signal, once the checkpoint is written.
+
+    A run of a packaged config, with one setting changed:
+
+        from attention_research.config import load
+        config = load("translation/transformer:smoke", [("training.steps", "50")])
+        train(config, Path("runs/first"), print)
     """
     report = report if report and hosts.is_first() else lambda line: None
     member_configs(config)  # raises errors before anything is written

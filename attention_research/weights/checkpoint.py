@@ -73,6 +73,11 @@ def load(path: Path | str, overrides: Iterable[tuple[str, str]] = ()) -> Loaded:
 
     Raises ConfigError, one line, if the folder is not a checkpoint, the weights are not safetensors, a setting needs
     equations that are not implemented here, or a tensor is missing or has another shape.
+
+    The module of a folder, inside a traced function:
+
+        loaded = load("checkpoints/bert-base-uncased")
+        model = loaded.structure.merge(loaded.parameters, loaded.statistics)
     """
     folder = CheckpointFolder(path)
     module = TYPES[folder.type]
