@@ -1,12 +1,13 @@
-"""Floors: what trivial baselines score on the data of a table, planned and recorded as trials of their own.
+"""Floors: the scores of trivial baselines on the data of a table. They are planned and recorded as separate trials.
 
-An n-gram, a translation memory, copying, the most frequent class: which floors there are is the evaluation's to say
-(`tasks.floors`). They depend on the data, the vocabulary and the evaluation alone, so that all rows and seeds that
-share these share one trial. Its only stage has the kind ``floors``, and its result is one dictionary a floor::
+Examples are an n-gram model, a translation memory, copying, and the most frequent class. The class of the evaluation
+declares its floors (`tasks.floors`). Floors depend only on the data, the vocabulary and the evaluation, so rows and
+seeds with the same ones share a trial. Its only stage has the kind ``floors``, and its result has a dictionary for each
+floor::
 
     {"floors": {"trigram": {"perplexity": 31.2}, "memory": {"bleu": 26.9, "far_bleu": 12.3}}}
 
-In a table each floor is a line below the rows.
+In a table, each floor is a line below the rows.
 """
 
 from __future__ import annotations
@@ -31,18 +32,19 @@ if TYPE_CHECKING:
 
 #: The row and the stage of a floors trial.
 FLOORS = "floors"
-#: Scales without floors: their numbers say nothing.
+#: Scales without floors, because their numbers have no meaning.
 WITHOUT = ("smoke",)
 _SCORED = ("data", "evaluation")
-#: Settings of these sections that no floor depends on.
+#: Settings of these sections on which no floor depends.
 _NO_MATTER = ("batching", "batch_size", "average", "augmentation")
 
 
 def planned(trials: Sequence[Trial], scale: str) -> list[Trial]:
-    """One trial for each data set and evaluation that some `trials` of a scale are scored on.
+    """One trial for each pair of a data set and an evaluation on which some `trials` of a scale are scored.
 
-    Settings of its stage: "rows", those that it belongs to, "name", how the data differ from those of the other floors
-    of the table, and "stage", the evaluated stage: "evaluate", or the name of a fine-tuning.
+    The settings of its stage are "rows", the ids of the rows of these trials; "name", the settings in which the data
+    differ from those of other floors of the table; and "stage", the evaluated stage, which is "evaluate" or the name of
+    a fine-tuning.
     """
     if scale in WITHOUT:
         return []
@@ -94,7 +96,7 @@ def _evaluated(trial: Trial) -> Iterable[tuple[str, Mapping[str, Any] | None, Co
 
 
 def _content(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What floors depend on: path -> value."""
+    """The settings on which floors depend: path -> value."""
     sections = {name: config[name] for name in _SCORED}
     return {
         path: value
@@ -104,14 +106,14 @@ def _content(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _said(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The same without defaults, so that a new setting changes no id; what is inherited stays."""
+    """These settings without defaults, so that a new setting does not change an id. Inherited settings stay."""
     inherited = {name: {flow: config[name][flow] for flow in FLOWS if flow in config[name]} for name in _SCORED}
     bare = without_defaults(dict(config))
     return _content({name: {**bare.get(name, {}), **inherited[name]} for name in _SCORED})
 
 
 def _named(contents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """A short name for each, of as few settings as tell them apart; empty where there is only one."""
+    """A short name for each content, from the fewest settings that tell the contents apart; empty if there is one."""
     paths = list(dict.fromkeys(path for content in contents.values() for path in content))
     differ = [path for path in paths if len({str(content.get(path)) for content in contents.values()}) > 1]
     differ.sort(key=lambda path: path != "data.name")
@@ -149,7 +151,7 @@ def _trial(key: str, trial: Trial, settings: dict[str, Any], sources: Sources) -
 def measure(
     stage: Mapping[str, Any], given: Mapping[str, Any], report: Callable[[str], None]
 ) -> dict[str, dict[str, float]]:
-    """The stage: prepares the data and computes the floors of the trial's evaluation, or of its fine-tuning's."""
+    """Runs the stage: prepares the data and computes the floors of the evaluation of the trial or its fine-tuning."""
     from attention_research.tasks.floors import floors_of
 
     finetuned = stage["settings"].get("finetuning")
@@ -161,7 +163,8 @@ def measure(
 
 
 def value(entries: Sequence[Entry], floor: str, key: str, row: str = "") -> float | None:
-    """What the floor scores under a key such as ``evaluate.perplexity`` on the data of a row, or on any row's."""
+    """The score of a floor for a key such as ``evaluate.perplexity``, on the data of a row or, without one, of all
+    rows. None if it was not measured."""
     stage, name = key.split(".", 1)
     found = [
         entry.result["stages"].get(FLOORS, {}).get(floor, {}).get(name)
@@ -173,7 +176,7 @@ def value(entries: Sequence[Entry], floor: str, key: str, row: str = "") -> floa
 
 
 def lines(entries: Sequence[Entry]) -> list[tuple[str, dict[str, float]]]:
-    """Printed name and numbers by key of each floor that is there, for the lines of a table."""
+    """The printed name of each measured floor, with its numbers by key, for the lines of a table."""
     if not any(entry.result for entry in entries):
         return []
     titles = floor_titles()
