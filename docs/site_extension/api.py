@@ -1,7 +1,8 @@
 """Writes the pages of the API: one for each package in the list of `docs/api.md`, and one for each public module.
 
 The page of a package lists its modules with the first sentence of their docstrings and their public names. The page of
-a module has its docstring, then its functions and classes (those that a package exports first), then its constants.
+a module has its docstring, then its functions and classes, then its constants. Functions and classes that a package
+exports, or that are kinds of a config, come first.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.application import Sphinx
 
+from .configs import kinds
 from .docstrings import first_sentence
 from .modules import ROOT, Module, is_exported, modules, short
 
@@ -119,7 +121,8 @@ def _objects(one: Module) -> Iterator[str]:
     named = [*((name, "autofunction") for name in one.functions), *((name, "autoclass") for name in one.classes)]
     text = one.path.read_text(encoding="utf-8")
     place = lambda name: re.search(rf"^(?:async )?(?:def|class) {name}\b", text, re.MULTILINE).start()
-    named.sort(key=lambda entry: (not is_exported(one, entry[0]), place(entry[0])))
+    first = lambda name: is_exported(one, name) or bool(kinds(f"{one.name}.{name}"))
+    named.sort(key=lambda entry: (not first(entry[0]), place(entry[0])))
     directives = [
         f".. {directive}:: {one.name}.{name}" + ("\n   :members:" if directive == "autoclass" else "")
         for name, directive in named
