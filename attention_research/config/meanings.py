@@ -58,8 +58,9 @@ def title(family: str, kind: str) -> str:
 def docstring(family: str, kind: str) -> str:
     """The docstrings of the module and of the class of a kind."""
     module, name = registry.locate(family, kind)
-    documented = [_tree(module), _definitions(_tree(module)).get(name)]
-    return "\n\n".join(filter(None, [one and ast.get_docstring(one) for one in documented]))
+    node = _definitions(_tree(module)).get(name)
+    own = None if node is None else ast.get_docstring(node)
+    return "\n\n".join(filter(None, [ast.get_docstring(_tree(module)), own]))
 
 
 def describe(family: str, kind: str) -> list[Description]:
