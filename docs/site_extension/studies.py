@@ -53,15 +53,27 @@ def card(folder: Path, place: str, mine: Judged) -> str:
     """The card of a recorded table, with the claims that it judges. `place` is its folder, from the page."""
     table, scale = folder.parent.name, folder.name
     title = (folder / "table.md").read_text(encoding="utf-8").splitlines()[0].partition(": ")[2]
-    hours = sum(trial["seconds"] for trial in records.read(folder).values()) / 3600
+    seconds = sum(trial["seconds"] for trial in records.read(folder).values())
     picture = min(sorted(folder.glob("figures/*.png")), key=misfit, default=None)
     words = [] if picture is None else [f"[![{picture.stem}]({place}/figures/{picture.name})]({place}/table.md)"]
     words += [f"**[{folder.parents[2].name}/{table}]({place}/table.md)** at {scale}: {title}", finding(mine)]
     counts = Counter(one.status for _, one in mine)
     words.append(" ".join(badge(verdict, f"{count} {verdict}") for verdict, count in counts.items()))
-    words.append(f"{learned(mine)}{hours:.1f} hours on one core")
+    words.append(f"{learned(mine)}{duration(seconds)} on one core")
     text = "\n\n".join(word for word in words if word)
     return f"````{{container}} card\n{text}\n````"
+
+
+def duration(seconds: float) -> str:
+    """A computing time in words.
+
+    >>> duration(30), duration(70), duration(600), duration(9000)
+    ('less than a minute', '1 minute', '10 minutes', '2.5 hours')
+    """
+    if seconds < 60:
+        return "less than a minute"
+    minutes = round(seconds / 60)
+    return f"{seconds / 3600:.1f} hours" if minutes >= 90 else f"{minutes} minute{'s' * (minutes > 1)}"
 
 
 def misfit(picture: Path) -> float:

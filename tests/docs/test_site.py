@@ -117,6 +117,15 @@ def test_the_page_of_studies_lists_every_paper():
         assert listed.count(f"../experiments/{paper.parent.name}/README.md") == 2
 
 
+def test_no_line_of_a_page_is_a_comment():
+    """MyST drops a line that begins with a percent sign."""
+    texts = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for place in ("docs", "experiments")
+             for page in (ROOT / place).rglob("*.md")}  # fmt: skip
+    code = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+    assert len(texts) > 50 and code.sub("", "```\n% a\n```\n") == "\n"
+    assert [name for name, text in texts.items() if re.search(r"^\s*%", code.sub("", text), re.MULTILINE)] == []
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):
     """In the plain theme: Furo renders the whole navigation on each page, which takes ten times as long as the rest."""
