@@ -17,6 +17,8 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
+from attention_research import registry
+
 from .configs import example, kinds, tables
 from .modules import PACKAGE, ROOT, defined, modules, parsed, short
 
@@ -25,6 +27,9 @@ KERNELS = f"{PACKAGE}.kernels"
 SHOWN = 8
 #: The first cell of a row of the catalogue.
 ROW = re.compile(r"^\| \[(?P<mechanism>[a-z0-9_]+)\]\([^)]+\) \|", re.MULTILINE)
+
+#: A kind of a config in a cell of the catalogue.
+KIND = re.compile(r"`(?P<family>[a-z_]+)\.(?P<kind>[a-z0-9_]+)`")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -88,10 +93,22 @@ def mechanisms() -> dict[str, list[str]]:
 
 
 def linked_catalogue(text: str) -> str:
-    """The text of docs/catalogue.md with an anchor in each row of a mechanism, and a link to its kernel in the API."""
+    """The text of docs/catalogue.md with an anchor for each mechanism, and links to its kernel and its kinds."""
     home = {row: name for name, rows in mechanisms().items() for row in rows}
     cell = lambda row: f'| <a id="{row}"></a>{{py:obj}}`{row} <{home[row]}>` |'
-    return ROW.sub(lambda found: cell(found["mechanism"]) if found["mechanism"] in home else found[0], text)
+    lines = ROW.sub(lambda found: cell(found["mechanism"]) if found["mechanism"] in home else found[0], text).split(
+        "\n"
+    )
+    return "\n".join(KIND.sub(_linked_kind, line) if line.startswith("| <a") else line for line in lines)
+
+
+def _linked_kind(found: re.Match[str]) -> str:
+    """The kind of a config as a link to its settings."""
+    if found["kind"] not in registry.FAMILIES.get(found["family"], ()):
+        return found[0]
+    described = kinds(".".join(registry.locate(found["family"], found["kind"])))
+    family, kind = next((one for one in described if one[1] == found["kind"]), described[0])
+    return f"[{found[0]}](api/settings_{family}.md#{kind.replace('_', '-')})"
 
 
 @cache

@@ -115,6 +115,8 @@ def test_rows_of_the_catalogue_and_the_api_lead_to_each_other():
     assert {row: name for row, name in rows} == {
         row: name for name, found in usage.mechanisms().items() for row in found
     }
+    linformer = next(line for line in text.splitlines() if line.startswith('| <a id="linformer_headwise"'))
+    assert "[`attention.linformer`](api/settings_attention.md#linformer)" in linformer
     for _, name in rows:
         module, _, kernel = name.rpartition(".")
         assert kernel in modules.module(module).functions
