@@ -105,7 +105,8 @@ def remarks(found: dict[str, Any]) -> Iterator[str]:
     said = found.get("vocabulary")
     if said and said["tokens"] < said["asked"]:
         asked, tokens = said["asked"], said["tokens"]
-        given = f"the training text is too small for a vocabulary of {asked:,} tokens: it gives {tokens:,}"
+        fills = "is too small for this vocabulary: it fills only" if 2 * tokens < asked else "fills"
+        given = f"the training text {fills} {tokens:,} of {asked:,} tokens"
         unused = f"the other {asked - tokens:,} rows of the model's tables are never trained"
         yield f"{given}, and {unused}; set --config.vocabulary_size={tokens} or less, or use more text"
 

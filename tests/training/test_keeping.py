@@ -257,7 +257,9 @@ def test_omitted_cut_and_duplicate_examples_are_reported(place, root, monkeypatc
 def test_a_vocabulary_that_the_text_does_not_fill_is_explained():
     (line,) = keeping.remarks({"vocabulary": {"asked": 8000, "tokens": 1045}})
     assert line == (
-        "the training text is too small for a vocabulary of 8,000 tokens: it gives 1,045, and the other 6,955 rows of "
-        "the model's tables are never trained; set --config.vocabulary_size=1045 or less, or use more text"
+        "the training text is too small for this vocabulary: it fills only 1,045 of 8,000 tokens, and the other 6,955 "
+        "rows of the model's tables are never trained; set --config.vocabulary_size=1045 or less, or use more text"
     )
+    (line,) = keeping.remarks({"vocabulary": {"asked": 80, "tokens": 68}})
+    assert line.startswith("the training text fills 68 of 80 tokens, and the other 12 rows")
     assert not list(keeping.remarks({"vocabulary": {"asked": 8000, "tokens": 8000}}))
