@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from types import FunctionType
@@ -19,6 +20,11 @@ os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 if version("jaxlib").startswith("0.10."):
     FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     os.environ["XLA_FLAGS"] = f"{FLAGS} {os.environ.get('XLA_FLAGS', '')}".strip()
+
+# Without bytecode files, each worker rewrites the assertions of all tests (10 seconds), and each started program
+# compiles every module of the package that it imports.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # One compilation cache for the tests and the programs that they start, separate from the user's cache.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "attention_research" / "xla-tests"

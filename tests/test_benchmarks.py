@@ -256,6 +256,7 @@ def standard_promotion():
         yield
 
 
+@pytest.mark.slow
 def test_without_a_gpu_it_ends_with_one_line(root):
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.accelerator", "--json"], cwd=root, capture_output=True, text=True

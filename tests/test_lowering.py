@@ -64,7 +64,7 @@ PROGRAMS: dict[str, tuple[tuple[int, int], ...]] = {
     "translation/transformer:vaswani_big": ((12, 0), (3, 2), (1, 1)),
 }
 #: One of each kind of program. All configs are in the slow tier.
-QUICK = ("images/vision_transformer:b16", "language_modelling/transformer:cpu")
+QUICK = ("language_modelling/transformer:cpu",)
 
 
 def programs(config: Any) -> Iterator[tuple[Any, tuple]]:

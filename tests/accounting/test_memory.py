@@ -119,6 +119,7 @@ def test_nothing_is_allocated_for_a_billion_parameters():
     assert peak_bytes(lambda x: jnp.exp(x), array(10**6, 10**6)) == 2 * 4 * 10**12
 
 
+@pytest.mark.slow
 def test_the_peak_of_this_process():
     code = """
 import numpy as np

@@ -56,6 +56,7 @@ def test_dollar_signs_are_drawn_literally(awkward, tmp_path):
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
+@pytest.mark.slow
 def test_a_long_sentence_has_fewer_names_and_a_bounded_picture():
     tokens = tuple(f"piece {i}" for i in range(200))
     weights = np.full((2, 4, 200, 200), 1 / 200, np.float32)

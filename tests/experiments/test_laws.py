@@ -145,6 +145,7 @@ def test_one_bad_instance_breaks_a_law(monkeypatch):
     assert gap(np.zeros((2, 1)), np.zeros(2)) == float("inf")
 
 
+@pytest.mark.slow
 def test_truncated_passes_are_timed_by_length():
     found = mask_laws.measure_truncation(lengths=(2, 3), width=8, num_heads=2, seconds=0.0, seed=0)
     assert len(found["masked"]) == len(found["truncated"]) == 2 and found["ratio"] == found["ratios"][1] > 0

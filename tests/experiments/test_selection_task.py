@@ -81,6 +81,7 @@ def test_keys_get_a_gradient_from_soft_attention_not_from_argmax(layer):
     assert np.asarray(soft["key.kernel"]).any()
 
 
+@pytest.mark.slow
 def test_reinforces_mean_is_the_enumerated_gradient():
     found = measure_reinforce(samples=4000, seed=1)
     assert found["largest_z"] < 4.5 and found["variance_with_baseline"] < found["variance"]

@@ -50,6 +50,7 @@ def test_answers_are_those_of_pythons_own_sets(task):
     assert int(tokens.max()) == 13 and found.max() < classes(task, SETS)
 
 
+@pytest.mark.slow
 def test_orders_keep_the_elements_and_padding_behind_them():
     tokens = draw("duplicate", SETS, 50, jax.random.key(1))
     other, sorted_rows = shuffled(tokens, jax.random.key(2)), ascending(tokens)

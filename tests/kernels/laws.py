@@ -52,7 +52,7 @@ def applicable(family: str) -> list:
         )
         if found and mechanism.name not in BY_HAND:
             later |= {"transforms", "bfloat16", "emptied", "integers"}
-        if mechanism.name not in BY_HAND:
+        if mechanism.name not in BY_HAND or mechanism.name == "blockwise":
             later.add("derivatives")
         files.add(mechanism.file)
         for name, law in claimed.items():

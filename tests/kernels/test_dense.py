@@ -183,6 +183,7 @@ def test_the_gradient_of_a_narrowing_kernel_is_computed_transposed_on_a_cpu_alon
     assert barriers(7, 5, "cpu") == 1 and barriers(5, 7, "cpu") == 0 and barriers(7, 5, "cuda") == 0
 
 
+@pytest.mark.slow
 def test_likelihood_in_bfloat16_is_float32_and_within_twice_the_dense_error(normal):
     hidden, kernel, targets = normal(M, 509), normal(509, V) * 0.1, jnp.zeros((M,), jnp.int32)
     exact, *_ = likelihood64(hidden, kernel, targets)

@@ -61,6 +61,7 @@ def test_linformer_gradients_are_finite_differences_in_float64(per_head, normal)
         check_grads(attend, inputs, order=1, modes=["rev"], atol=1e-6, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_padding_does_not_matter_and_an_example_of_padding_is_zero(normal):
     query, key, value, e, f = arrays(normal, True)
     garbage = [jnp.where(MASK[:, :, None, None], x, jnp.nan) for x in (key, value)]

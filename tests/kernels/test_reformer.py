@@ -77,6 +77,7 @@ def test_lsh_attention_is_the_equation_over_the_same_pattern(case, arrays):
     np.testing.assert_allclose(attend(*arrays), np.where(mask[:, :, None, None], expected, attend(*arrays)), atol=3e-6)
 
 
+@pytest.mark.slow
 def test_more_padding_does_not_change_real_queries(arrays):
     query, value, buckets = (x[:1] for x in arrays)
     attend = jax.jit(partial(lsh_attention, chunk_size=P))

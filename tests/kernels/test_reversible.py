@@ -38,6 +38,7 @@ def loop(x1, x2, parameters):
     return x1, x2
 
 
+@pytest.mark.slow
 def test_reversible_layers_and_their_gradients_are_those_of_the_loop(normal):
     with jax.enable_x64(True):
         inputs = jax.tree.map(lambda x: x.astype(jnp.float64), arrays(normal))

@@ -21,6 +21,7 @@ def test_equals_the_equation_and_keeps_the_mean(epsilon, normal):
         np.testing.assert_allclose(rms_norm(x, scale, epsilon=epsilon), norm64(x, scale, epsilon), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_gradients_are_pytorchs_and_finite_differences(normal, torch):
     x, scale, weight = normal(3, 7, 11), normal(11), normal(3, 7, 11)
     leaves = [torch.tensor(np.asarray(array)).requires_grad_() for array in (x, scale)]

@@ -128,6 +128,7 @@ def test_weights_are_float32_and_the_context_has_the_values_dtype(normal):
         assert {x.dtype for x in wide} == {jnp.dtype(jnp.float64)}
 
 
+@pytest.mark.slow
 def test_attend_by_scaled_dot_scores_is_dot_product_attention(normal):
     query, keys, values = normal(B, T, D), normal(B, S, D), normal(B, S, DV)
     real = jnp.asarray(np.arange(S) < np.array([[4], [S]]))
@@ -148,6 +149,7 @@ def test_scores_are_special_cases_of_others(normal):
     np.testing.assert_allclose(reduced_rank_scores(query, keys, U, V), product, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_concat_is_additive_with_the_weight_split_and_the_papers_simplification_an_identity(normal):
     query, keys, weight, v = normal(B, T, DQ), normal(B, S, DK), normal(A, DQ + DK), normal(A)
     joined = concat_scores(query, keys, weight, v)

@@ -89,6 +89,7 @@ def test_without_global_tokens_it_is_the_window_of_exact_attention_with_its_grad
         np.testing.assert_allclose(one, other, atol=5e-6)
 
 
+@pytest.mark.slow
 def test_longformer_of_hugging_face_gives_the_same(torch):
     transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
     from transformers.models.longformer.modeling_longformer import LongformerSelfAttention

@@ -262,6 +262,7 @@ def test_differential_attention_is_the_equations(normal):
         np.testing.assert_allclose(got, expected, atol=2e-5, rtol=2e-4)
 
 
+@pytest.mark.slow
 def test_equal_halves_of_a_differential_head_leave_their_direction(normal):
     """If A1 = A2 and lambda = 0 (lambda_init = 0, equal vectors), the output is the norm of plain attention."""
     query, key, value = heads(normal)

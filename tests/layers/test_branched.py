@@ -79,7 +79,7 @@ def test_branches_over_a_memory_are_the_equation():
 
 
 @pytest.mark.parametrize("causal", (False, True), ids=("encoder", "decoder"))
-@pytest.mark.parametrize("kind", (BranchedAttention, BranchedT5Attention))
+@pytest.mark.parametrize("kind", (BranchedAttention, pytest.param(BranchedT5Attention, marks=pytest.mark.slow)))
 def test_branches_of_a_sequence_are_the_equation(kind, causal):
     t5 = {"num_buckets": BUCKETS, "max_distance": DISTANCE} if kind is BranchedT5Attention else {}
     (module, p), x = moved(kind, **t5), inputs(S)

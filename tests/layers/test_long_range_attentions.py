@@ -143,7 +143,7 @@ def test_it_is_its_equation(kind):
 
 
 #: The fast tests have their equation, which includes the mask of padding.
-SLOW = ("reformer", "sinkhorn", "performer")
+SLOW = ("reformer", "sinkhorn", "performer", "linear", "bigbird", "block_local")
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW)) for kind in KINDS])

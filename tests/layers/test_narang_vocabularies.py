@@ -15,6 +15,7 @@ from attention_research.config import ConfigError, resolve
 from attention_research.layers.embeddings import distributions
 from attention_research.layers.structure import abstract
 from attention_research.registry import lookup
+from tests.tiers import fast_are
 
 V, D, B, T = 23, 12, 3, 11
 #: PyTorch's factors have widths D / 2 and D / 4.
@@ -108,7 +109,9 @@ def with_gradients(structure, parameters, hidden, targets):
     return values, gradients
 
 
-@pytest.mark.parametrize("projected", [True, False], ids=["projected", "without_projection"])
+@pytest.mark.parametrize(
+    "projected", fast_are(["without_projection"], {"projected": True, "without_projection": False})
+)
 def test_adaptive_softmax_is_pytorchs(projected, torch):
     """Likelihoods, distribution and every gradient. PyTorch's input is hidden D^-0.5."""
     widths = CLUSTERS["cluster_widths"] if projected else (D, D, D)
@@ -151,6 +154,7 @@ def has_place(targets, places):
     return kept
 
 
+@pytest.mark.slow
 def test_a_full_tail_ignores_later_positions(torch):
     """As released: values and gradients are those of log p(c) + [has a place] log p(w | c), up to log n_c."""
     structure, parameters = made("adaptive_softmax", **CLUSTERS, tail_share=0.25)
@@ -266,7 +270,10 @@ def test_every_parameter_is_alive(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param("adaptive_input", marks=pytest.mark.slow), "adaptive_softmax", "mixture_of_softmaxes"],
+    [
+        *(pytest.param(x, marks=pytest.mark.slow) for x in ("adaptive_input", "adaptive_softmax")),
+        "mixture_of_softmaxes",
+    ],
 )
 def test_chunks_change_nothing(kind):
     """Values and gradients are equal whether or not the chunks divide the length."""

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from flax import nnx
 
 from attention_research.layers.vision.gates.normalized_cbam import NormalizedCBAM
@@ -33,6 +34,7 @@ def released(torch, gate, gain, bias):
     return gates, norm
 
 
+@pytest.mark.slow
 def test_gates_and_moments_are_pytorchs_in_training_and_evaluation(torch):
     gate = NormalizedSpatialGate(size=SIZE, channels=C, rngs=nnx.Rngs(0))
     gate.norm.scale[...], gate.norm.bias[...] = jnp.full((1,), 1.5), jnp.full((1,), -0.25)
@@ -52,6 +54,7 @@ def test_gates_and_moments_are_pytorchs_in_training_and_evaluation(torch):
             assert not found["updates"]
 
 
+@pytest.mark.slow
 def test_gates_start_at_a_half_and_can_change():
     gate = NormalizedSpatialGate(size=SIZE, channels=C, rngs=nnx.Rngs(0))
     y, found = gate(jnp.asarray(images()), training=True)

@@ -43,6 +43,7 @@ def searched(p, x):
     return y
 
 
+@pytest.mark.slow
 def test_the_memory_is_a_softmax_over_the_nearest_of_all_keys():
     module, parameters = moved()
     x = np.random.default_rng(0).standard_normal((B, T, D)).astype(np.float32)

@@ -9,6 +9,7 @@ from flax import nnx
 from attention_research.layers.recurrent.scan import run
 from attention_research.layers.structure import split
 from attention_research.registry import FAMILIES, lookup
+from tests.tiers import fast_are
 
 B, T, I, D = 3, 11, 5, 7
 LENGTHS = np.array([7, 11, 2])
@@ -55,7 +56,7 @@ def converted(kind, module, suffix, of):
     return {**out, "input_bias": b + np.concatenate([c[: 2 * D], np.zeros(D, b.dtype)]), "state_bias": c[2 * D :]}
 
 
-@pytest.mark.parametrize("kind", THEIRS)
+@pytest.mark.parametrize("kind", fast_are(["lstm"], list(THEIRS)))
 def test_two_bidirectional_layers_are_pytorchs_packed_ones(kind, torch):
     torch.manual_seed(0)
     theirs = getattr(torch.nn, THEIRS[kind])(I, D, num_layers=2, bidirectional=True, batch_first=True).double()

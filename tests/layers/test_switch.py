@@ -20,6 +20,7 @@ def layer(**settings):
     return SwitchFeedForward(width=D, num_experts=E, expert=expert, rngs=nnx.Rngs(0), **settings)
 
 
+@pytest.mark.slow
 def test_each_token_uses_its_expert_while_places_remain():
     """Compared with a loop over tokens in float64. With fewer places than tokens, some tokens are dropped."""
     switch, x = layer(capacity_factor=0.6), np.random.default_rng(0).standard_normal((B, T, D)).astype(np.float32)

@@ -86,6 +86,7 @@ def lstm(w, x, state):
     return {"hidden": torch.sigmoid(o) * torch.tanh(cell), "cell": cell}
 
 
+@pytest.mark.slow
 def test_show_attend_and_tell_is_pytorchs(batch):
     """Words and attention weights of soft attention, on the feature map that our network computes."""
     structure, parameters, statistics = model("soft")
@@ -125,6 +126,7 @@ def test_word_by_word_is_the_whole_text(kind, batch):
     np.testing.assert_allclose(np.asarray(stepped)[real], np.asarray(whole)[real], atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", QUICK)
 def test_every_parameter_learns_and_every_statistic_is_replaced(kind, batch):
     structure, parameters, statistics = model(kind)
@@ -140,6 +142,7 @@ def test_every_parameter_learns_and_every_statistic_is_replaced(kind, batch):
     assert set(sums["updates"]) == structure.running
 
 
+@pytest.mark.slow
 def test_a_picture_affects_words_by_cross_attention_only(batch):
     """If the output of every cross-attention is removed, no word depends on the picture."""
     structure, parameters, statistics = model("transformer")

@@ -13,6 +13,7 @@ from attention_research.layers.structure import abstract, split
 from attention_research.models.classifiers.text_classifier import TextClassifier
 from attention_research.registry import FAMILIES, lookup
 from attention_research.signatures import Constructor
+from tests.tiers import fast_are
 
 V, D, C, N, S = 19, 5, 3, 11, 7
 POOLINGS = tuple(FAMILIES["pooling"])
@@ -114,7 +115,7 @@ def test_sigmoid_weights_are_divided_by_their_sum(batch):
     assert np.allclose(aux["pooling"]["weights"][1, :4], weights / weights.sum(), atol=1e-6)
 
 
-@pytest.mark.parametrize("summary", ["mean", "last"])
+@pytest.mark.parametrize("summary", fast_are(["last"], ["mean", "last"]))
 def test_the_recurrent_summary_is_pytorchs_packed_bidirectional_gru(summary, batch, torch):
     model = built("bidirectional_recurrent", summary=summary)
     theirs = torch.nn.GRU(D, 3, batch_first=True, bidirectional=True)
@@ -143,7 +144,7 @@ def test_the_recurrent_summary_is_pytorchs_packed_bidirectional_gru(summary, bat
     assert np.allclose(aux["weights"].sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("kind", POOLINGS)
+@pytest.mark.parametrize("kind", fast_are(["self_attention"], list(POOLINGS)))
 def test_padding_does_not_change_values_weights_and_gradients(kind, batch):
     model = built(kind)
     structure, parameters, statistics = split(model)

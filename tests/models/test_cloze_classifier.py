@@ -40,6 +40,7 @@ def test_a_class_is_a_token_scored_by_the_mean_state(model):
         )
 
 
+@pytest.mark.slow
 def test_its_parameters_are_the_language_models(model):
     ours, theirs = (abstract(maker(kind))[1] for kind in ("cloze_classifier", "transformer_encoder"))
     assert {name: x.shape for name, x in ours.items()} == {name: x.shape for name, x in theirs.items()}

@@ -260,6 +260,7 @@ def test_padding_and_the_names_of_unknown_words_change_nothing(kind, built):
         np.testing.assert_array_equal(again["steps"][row], got["steps"][1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", with_slow(*SLOW, "conv_attention", "attention", "copy_attention"))
 def test_every_parameter_has_a_gradient(kind, built):
     structure, parameters, *_ = built(kind)
@@ -269,6 +270,7 @@ def test_every_parameter_has_a_gradient(kind, built):
     assert {name for name, x in gradients.items() if not np.isfinite(x).all() or not x.any()} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", with_slow(*POINTERS, only=("copy_attention", *POINTERS)))
 def test_beam_scores_equal_the_likelihood(kind, built):
     """Names from the body are scored as its ids, again without stepping. A beam of size one is greedy."""
@@ -312,6 +314,7 @@ def test_bfloat16_keeps_its_states_and_gives_float32(kind):
     assert {x.dtype for x in jax.tree.leaves(cache)} >= {jnp.dtype(jnp.bfloat16)}
 
 
+@pytest.mark.slow
 def test_dropout_feeds_the_context_to_some_snippets(built):
     """With a rate near 1 the target reaches a later likelihood only through the context that is fed."""
     structure, parameters, *_ = built("copy_attention")

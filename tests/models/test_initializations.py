@@ -176,6 +176,7 @@ def test_initialisation_depends_on_the_key_only(started, kind):
     assert all((np.asarray(replicas[n][0]) != arrays[n]).mean() > 0.99 for n in drawn) and drawn
 
 
+@pytest.mark.slow
 def test_every_parameter_of_fixup_is_alive_within_two_updates(started, small_constructor):
     """At its own start, whole branches are 0: their last matrix changes first, then everything before it."""
     _, arrays = started("fixup")

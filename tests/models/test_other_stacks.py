@@ -234,7 +234,7 @@ def run(small, batch, variant, key=None, **settings):
 
 
 @pytest.mark.parametrize(
-    "variant", [pytest.param(v, marks=[pytest.mark.slow] * (v not in ("funnel", "transparent"))) for v in VARIANTS]
+    "variant", [pytest.param(v, marks=[pytest.mark.slow] * (v != "transparent")) for v in VARIANTS]
 )
 def test_the_model_is_its_equations(variant, small, batch):
     want, real = log_likelihood(variant, small(**VARIANTS[variant])[1], batch), batch["target"] != 0

@@ -128,6 +128,7 @@ def test_scores_depend_on_earlier_tokens_only(target):
     assert np.all(before[0, 4:] != after[0, 4:])
 
 
+@pytest.mark.slow
 def test_dropout_needs_a_key_and_differs_by_key(target):
     structure, parameters = built()
     priced = jax.jit(partial(loss, structure))

@@ -230,6 +230,7 @@ def test_a_one_sided_encoder_does_not_see_what_follows(small, batch):
     assert reached()[0] > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["standard", *(pytest.param(name, marks=pytest.mark.slow) for name in ("t5", "linformer_layerwise"))]
 )
@@ -327,6 +328,7 @@ def test_hidden_states_of_all_layers_are_returned(small, batch):
     np.testing.assert_allclose(np.asarray(weights.sum(-1)), 1.0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_bfloat16_computes_in_bfloat16_and_keeps_float32_parameters(small, batch):
     structure, parameters = small(dtype="bfloat16")
     reference, _ = small()

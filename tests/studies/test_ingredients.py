@@ -97,6 +97,7 @@ def test_ways_of_adding_positions_are_distinguished(studies):
     assert judged(study, "concatenate-equals-add-when-tied", rows).status == HELD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "attention",
     ["rotary", *(pytest.param(one, marks=pytest.mark.slow) for one in ("absolute", "alibi", "relative", "t5"))],

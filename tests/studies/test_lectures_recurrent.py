@@ -125,6 +125,7 @@ def test_pictures_are_drawn_of_existing_results(studies, tmp_path):
             assert draw(results_of({}), tmp_path) is None
 
 
+@pytest.mark.slow
 def test_a_path_is_measured_as_its_row_says(studies):
     measured = studies["lectures/gradients"].rows[0].stages[0].function
     assert dereference(reference(measured)).__name__ == "measure_path"

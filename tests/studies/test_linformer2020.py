@@ -23,6 +23,7 @@ def test_materialised_and_fused_are_one_function_and_linformer_of_full_rank_anot
     assert np.abs(outputs["linformer"] - outputs["materialised"]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_materialised_attention_alone_allocates_the_square_of_the_length():
     sizes = {"width": 16, "num_heads": 2, "rank": 8, "key": jax.random.key(0)}
     of = lambda name, length: allocated(make(name, length, **sizes), jax.ShapeDtypeStruct((1, length, 16), "float32"))

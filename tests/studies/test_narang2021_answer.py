@@ -85,6 +85,7 @@ def test_counts_are_judged(study):
     assert counts.status == "held" and "50 rows equal the paper's cell" in counts.sentences
 
 
+@pytest.mark.slow
 def test_the_scatter_names_every_row(study, printed, tmp_path):
     results = made(study, {row: float(cells["final loss"]) for row, cells in list(printed.items())[:9]})
     found = [draw(results, tmp_path) for draw in study.figures]

@@ -116,6 +116,7 @@ def cells(text: str) -> dict[str, list[str]]:
     return {first: rest for first, *rest in lines[2:]}
 
 
+@pytest.mark.slow
 def test_all_studies_are_run_and_recorded_and_nothing_twice(night, fake, capsys):
     crew = Crew()
     assert night(crew, "--dry-run", "--hours=2") == 0

@@ -141,6 +141,7 @@ def test_floors_count_only_where_a_trial_has_their_numbers(tmp_path):
     assert found == {facts.text}  # no trial's score depends on them
 
 
+@pytest.mark.slow
 def test_status_says_which_records_are_stale_and_why(fake, ran, capsys):
     run_study("fake/table", scale="quick", rows=("one",), record=True)
     file = Path("experiments/fake/table.py")

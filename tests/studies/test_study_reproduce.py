@@ -187,6 +187,7 @@ def test_claims_are_judged_from_cpu_on(fake):
 SIGNALS = {number.name: number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", fast_are(["SIGTERM"], SIGNALS))
 def test_a_stopped_study_leaves_no_worker(fake, ran, number):
     program = (

@@ -99,6 +99,7 @@ def test_every_recorded_study_resolves_at_every_scale(cpu):
             assert len(trials) == len(study.rows_at(scale)) * max(1, len(study.scales[scale].points))
 
 
+@pytest.mark.slow
 def test_a_trial_is_its_settings_and_not_its_name():
     study = load_study("ablation/attention")
     ids = {(t.row, t.seed): t.id for t in plan(study, "cpu", study.rows_at("cpu"), 2, "sources")}
@@ -131,6 +132,7 @@ def test_the_ablation_takes_parts_out_of_the_steps_that_its_configurations_have(
             assert papers[side][key] == base[side][key]
 
 
+@pytest.mark.slow
 def test_every_row_of_the_ablation_is_trained_on_both_tasks_at_cpu():
     study = load_study("ablation/attention")
     trials = plan(study, "cpu", study.rows_at("cpu"), None, "sources")

@@ -82,6 +82,7 @@ def expected_cost(merge, parameters, source, ratings, choices):
     return jnp.sum(probability * cost)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("generator", "baseline"),
     [(IndependentGenerator, "none"), pytest.param(SequentialGenerator, "batch_mean", marks=pytest.mark.slow)],

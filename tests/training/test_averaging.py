@@ -73,6 +73,7 @@ def test_the_newest_on_the_schedule_are_averaged(workdir, average, steps):
         np.testing.assert_allclose(got[name], x, rtol=1e-6, atol=1e-7, err_msg=name)
 
 
+@pytest.mark.slow
 def test_evaluate_compiles_the_program_of_the_validations_in_training(workdir):
     """The placement of arrays is part of a program, and therefore of its key in the compilation cache."""
     trained, step = Trained(workdir, average=1), Trainer(load_config(workdir))._evaluation_step

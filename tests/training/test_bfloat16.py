@@ -169,6 +169,7 @@ def test_gradient_errors_are_those_of_rounded_weights(gradients):
         assert distance({name: low[name]}, {name: x}) <= 12 * ROUNDING * max(np.linalg.norm(x), floor), name
 
 
+@pytest.mark.slow
 def test_updates_are_applied_to_float32_parameters(gradients, steps):
     """Compared with the rule in float64 on the bfloat16 gradient: equal up to float32 rounding, not bfloat16."""
     run, step = steps["bfloat16"]

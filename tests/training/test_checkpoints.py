@@ -160,6 +160,7 @@ def test_the_newest_the_scheduled_and_the_best_stay(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(two, tmp_path, limit_file_size, capfd):
     workdir = tmp_path / "run"
     shutil.copytree(two, workdir)

@@ -43,6 +43,7 @@ def test_a_state_is_carried_and_has_no_gradient():
     assert float(weights) == 2.0 - 0.5 * (1 + 3 + 6)
 
 
+@pytest.mark.slow
 def test_a_fit_finds_a_line_and_starts_where_the_module_does():
     draw_points = lambda key: jax.random.normal(key, (32, 3))
     target = jnp.asarray([[1.0], [-2.0], [0.5]])

@@ -155,6 +155,7 @@ def test_a_full_disk_ends_the_run_with_one_line_and_the_same_command_continues_i
     assert_same_run(workdir, whole[0])
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_costs_the_steps_since_the_one_before(whole, tmp_path):
     """A run of 6 steps keeps checkpoints 4 and 6. If 6 loses its data, the last two steps are trained again."""
     workdir, said = tmp_path / "run", []
@@ -244,6 +245,7 @@ def test_a_failed_start_leaves_the_folder_as_it_was(end, whole, tmp_path, at_ste
 SCHEDULE = ("training.schedule", {"kind": "cosine", "warmup_steps": 1})
 
 
+@pytest.mark.slow
 def test_a_schedule_stretched_by_more_steps_is_reported(whole, tmp_path, at_step):
     """A half cosine over 5 steps has ended at step 5, but not over 9 steps. noam does not depend on the length."""
 
@@ -324,6 +326,7 @@ def test_replicas_are_logged_by_seed(tmp_path):
     assert lines[0]["loss"] != lines[1]["loss"]
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_the_run_and_is_not_saved(tmp_path):
     """The first bad step is named although values are logged or saved only at the end. No checkpoint is left."""
     at_the_end = [(f"training.{name}_every", 50) for name in ("log", "eval", "checkpoint")]

@@ -87,6 +87,7 @@ CHOSEN = {
 }
 
 
+@pytest.mark.slow
 def test_a_run_may_be_read_at_its_best_checkpoint(workdir):
     best = [("training.chosen_checkpoint", "best"), ("evaluation.average", 1)]
     write_text(workdir / "config.json", load("configs/translation/transformer.py:smoke", [*SMALL, *best]).to_json())

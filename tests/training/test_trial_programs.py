@@ -32,6 +32,7 @@ def hashes(root):
         return [program_hashes(config(*kind)) for kind in (SCALED, UNSCALED)]
 
 
+@pytest.mark.slow
 def test_two_attentions_are_two_programs_of_one_initialization(hashes):
     scaled, unscaled = hashes
     assert set(scaled) == {"start", "train", "evaluate", "decode"} and all(len(one) == 12 for one in scaled.values())

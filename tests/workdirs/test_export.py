@@ -96,6 +96,7 @@ def test_the_file_says_what_it_is(trained, file):
     assert said["tokenizer"] == checkpoint.data.tokenizer.fingerprint != ""
 
 
+@pytest.mark.slow
 def test_the_mean_of_checkpoints_is_that_of_the_evaluation(trained, tmp_path):
     """Compares the file with the float64 mean of the two checkpoints. Without --seed the first seed is exported."""
     workdir, checkpoint = trained
@@ -181,6 +182,7 @@ def test_status_compare_and_report_of_a_trained_run(trained, tmp_path, capsys):
     assert page.count("<svg") >= 2 and "Samples" in page and "finished" in page
 
 
+@pytest.mark.slow
 def test_a_model_card_is_written_beside_the_file(trained, file):
     card = file.with_suffix(".card.md").read_text(encoding="utf-8")
     config = trained[1].config
