@@ -9,11 +9,11 @@ from sphinx.application import Sphinx
 
 #: Code of at least 16 characters without a space. Sphinx puts each word of code into such an element.
 LONG = re.compile(r'(?<=<span class="pre">)[^<\s]{16,}(?=</span>)')
-#: A place after which a line may end.
-PLACE = re.compile(r"(?<=[\w)\]}:])([./_=:]|-(?=\w))(?=\w)")
+#: A place after which a line may end. Browsers also end lines after hyphens.
+PLACE = re.compile(r"(?<=[\w)\]}:])([./_=:])(?=\w)")
 
-#: The start of an option such as --config. Browsers break a line after its hyphens.
-OPTION = re.compile(r'(?<=<span class="pre">)--?\w+')
+#: An option such as --dry-run, which stays on one line.
+OPTION = re.compile(r'(?<=<span class="pre">)--?[\w-]+')
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
