@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from html.parser import HTMLParser
+from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -132,6 +133,8 @@ def opened(site: Path, widths: Sequence[int], themes: Sequence[str]) -> Iterator
 if __name__ == "__main__":
     place, *options = sys.argv[1:]
     widths, themes = [int(one) for one in options if one.isdecimal()], [one for one in options if not one.isdecimal()]
-    found = [*faults(Path(place)), *(opened(Path(place), widths, themes) if options else ())]
-    print("\n".join(found))
-    sys.exit(1 if found else 0)
+    count = 0
+    for fault in chain(faults(Path(place)), opened(Path(place), widths, themes) if options else ()):
+        print(fault, flush=True)
+        count += 1
+    sys.exit(1 if count else 0)
