@@ -1,5 +1,6 @@
 """The Sphinx extension of the site. It adds recorded results and the API reference to the pages of the repository.
 
+- The front page shows the README of the repository above the outline of the documentation (`front_page`).
 - The page of `experiments/<paper>/README.md` also shows the recorded pictures, tables and verdicts of the paper.
 - `api` adds a page for each package and module, `docstrings` converts their docstrings, and `usage` says where each
   function and class is used. `sources` shows source files, `navigation` their sidebar.
@@ -24,6 +25,7 @@ from attention_research.studies.claims_page import claims_of_the_lectures
 
 from . import api, claims
 from .docstrings import ARXIV
+from .front_page import README, front_page
 from .reference import write_reference
 from .usage import linked_catalogue
 
@@ -69,6 +71,9 @@ def complete(app: Sphinx, page: str, source: list[str]) -> None:
         return
     if page.startswith("experiments/") and page.endswith("/README"):
         text += recorded(folder)
+    if page == app.config.root_doc:
+        app.env.note_dependency(README)
+        text = front_page(Path(app.srcdir), "docs", text)
     if page == "docs/api":
         text = api.linked(text)
     if page == "docs/studies":
