@@ -68,7 +68,7 @@ def readable(signature: str | None, returned: str | None) -> tuple[str | None, s
 
 
 def _named(part: str) -> str:
-    part = part.replace("jaxlib._jax.Array", "Array")
+    part = part.replace("jaxlib._jax.Array", "Array").replace("<factory>", "...")  # Sphinx parses it as Python
     for text, name in NUMBERS.items():
         part = part.replace(text, name)
     return CHILD.sub(r"\1[\2]", part)
