@@ -48,8 +48,8 @@ Every row changes one baseline, [`narang2021.py`](../configs/text_to_text/narang
     attention-research inspect --study=narang2021/table1 --scale=paper --json
 
 and, for the last rows, by the same command with `narang2021/as_written`. `tests/models/test_narang_rows.py` tests all
-rows: every parameter gets a gradient within two updates, causality by gradient, cached decoding, padding, scan against
-loop, and bfloat16.
+rows but those that differ from another row only in an activation or a size: every parameter gets a gradient within two
+updates, causality by gradient, cached decoding, padding, scan against loop, and bfloat16.
 """
 ROWS_COLUMNS = ("row", "parameters", "paper", "equation", "oracle")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -66,10 +65,20 @@ def overlap(one: np.ndarray, other: np.ndarray) -> float:
     return min(depths)
 
 
+def near_pairs(drawn: list[tuple[str, np.ndarray, float]]) -> Iterator[tuple[Any, Any]]:
+    """The pairs of texts whose upright bounding boxes overlap. No other pair can overlap."""
+    if drawn:
+        boxes = np.stack([box for _, box, _ in drawn])
+        low, high = boxes.min(axis=1), boxes.max(axis=1)
+        near = (low[:, None] < high).all(axis=-1) & (low < high[:, None]).all(axis=-1)
+        for i, j in np.argwhere(np.triu(near, 1)):
+            yield drawn[i], drawn[j]
+
+
 def collisions(figure: Any, monkeypatch: Any) -> list[str]:
     """Texts that overlap, leave the page, or have small letters; and legends that cover a panel."""
     found, drawn = [], drawn_texts(figure, monkeypatch)
-    for (words, box, _), (others, other, _) in combinations(drawn, 2):
+    for (words, box, _), (others, other, _) in near_pairs(drawn):
         if overlap(box, other) > SLACK:
             found.append(f"{words!r} overlaps {others!r}")
     page = figure.get_tightbbox().extents * figure.dpi

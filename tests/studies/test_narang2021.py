@@ -3,16 +3,17 @@
 import csv
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from attention_research.studies import inspect_study, load_study
+from attention_research.training import inspection
 
 #: Formulas for every row, which their author checked against graphs of the original code, and counts of those graphs.
 FORMULAS = runpy.run_path(str(Path(__file__).with_name("narang2021_counts.py")))
 ROWS = {name: build for name, _, _, build, _ in FORMULAS["ROWS"]}
 GRAPHS = {name: FORMULAS["MTF"][key] for name, *_, key in FORMULAS["ROWS"]}
-FEW = ("swiglu", "block_sharing")
 #: Rows whose counts are those of a micro-batch, a quarter of the batch.
 QUARTERS = ("Funnel Transformer",)
 #: Rows whose published operations match neither the formulas nor the original's graphs.
@@ -54,17 +55,13 @@ def test_every_printed_row_is_named_as_printed():
 
 
 @pytest.mark.slow
-def test_a_few_rows_count_as_the_formulas(root):
-    found = inspect_study("narang2021/table1", rows=FEW)
-    assert [row["id"] for row in found] == list(FEW)
-    assert_counts(found)
-    assert all(assert_operations_print(row) for row in found)
-    assert [golden(row) for row in found] == [row for row in recorded(root) if row["row"] in FEW]
+def test_all_rows_count_as_the_formulas(root, request, monkeypatch):
+    """`--rewrite-goldens` rewrites `counts.csv`, which the catalogue shows.
 
-
-@pytest.mark.slow
-def test_all_rows_count_as_the_formulas(root, request):
-    """`--rewrite-goldens` rewrites `counts.csv`, which the catalogue shows."""
+    The FLOPs and memory of the train step, which take two traces of each row, are not compared here.
+    """
+    monkeypatch.setattr(inspection, "count_flops", lambda *_: SimpleNamespace(matmul=0, other=0))
+    monkeypatch.setattr(inspection, "peak_bytes", lambda *_: 0)
     found = {row["row"]: row for row in inspect_study("narang2021/table1")}
     assert found.keys() == ROWS.keys()
     assert_counts(found.values())
@@ -93,8 +90,7 @@ def test_the_share_of_attention_is_its_products():
 def test_a_wider_layer_changes_the_count():
     """Nothing is computed from a formula: the counted modules are those that training would build."""
     from attention_research.config import load
-    from attention_research.training.inspection import inspect
 
     spec = "configs/text_to_text/narang2021.py:paper"
-    wider = inspect(load(spec, [("model.feed_forward.hidden_width", 3073)]))["parameters"]
+    wider = inspection.inspect(load(spec, [("model.feed_forward.hidden_width", 3073)]))["parameters"]
     assert wider - ROWS["Vanilla Transformer"](False).params == 24 * (2 * 768 + 1)

@@ -90,12 +90,12 @@ def wait(process, condition):
 
 #: When each process is killed: after it has started (imports, data, compilation), while a checkpoint is being written
 #: to disk, or some time after a step. Kills after a step leave the progress of at least one step, so that the run ends.
-KILLS = ("writing", "starting", "stepping", "stepping", "writing", "stepping", "starting", "writing", "stepping")
+KILLS = ("writing", "starting", "stepping", "writing", "stepping")
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_repeatedly_killed_run_equals_the_uninterrupted_one_bitwise(whole, tmp_path, root, seed):
-    """SIGKILL at nine moments.
+    """SIGKILL at five moments.
 
     The run's log, parameters and optimizer state then equal those of an uninterrupted run.
     """
@@ -116,7 +116,7 @@ def test_a_repeatedly_killed_run_equals_the_uninterrupted_one_bitwise(whole, tmp
         steps = train_steps(workdir)
         assert steps == list(range(1, len(steps) + 1))  # contiguous even before the next process repairs the log
         killed.append((kind, process.returncode, steps[-1:]))
-    assert [code for _, code, _ in killed].count(-signal.SIGKILL) >= 6, killed
+    assert [code for _, code, _ in killed].count(-signal.SIGKILL) >= 4, killed
     finish(workdir, root)
     assert_same(workdir, whole)
 
