@@ -8,7 +8,12 @@ import numpy as np
 
 
 class TokenArray(Sequence):
-    """Sequences of different lengths: sequence i is flat[offsets[i]:offsets[i+1]]."""
+    """Sequences of different lengths: sequence i is flat[offsets[i]:offsets[i+1]].
+
+    >>> tokens = TokenArray.join([[4, 5, 2], [6, 2]])
+    >>> len(tokens), tokens[1].tolist(), tokens.lengths.tolist()
+    (2, [6, 2], [3, 2])
+    """
 
     def __init__(self, flat: np.ndarray, offsets: np.ndarray):
         self.flat, self.offsets = flat, offsets

@@ -31,7 +31,11 @@ DEFAULTS: dict[str, Callable[..., nnx.Module]] = {"padding": Padding, "residual"
 
 
 def named_steps(steps: Steps) -> Steps:
-    """The attribute name of each step: kind, kind_2, kind_3, ... in order, so that parameter names are stable."""
+    """The attribute name of each step: kind, kind_2, kind_3, ... in order, so that parameter names are stable.
+
+    >>> named_steps((("norm", "self_attention", "residual"), ("norm", "feed_forward", "residual")))
+    (('norm', 'self_attention', 'residual'), ('norm_2', 'feed_forward', 'residual_2'))
+    """
     seen: dict[str, int] = {}
 
     def name(kind: str) -> str:

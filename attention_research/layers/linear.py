@@ -13,7 +13,11 @@ glorot_uniform = jax.nn.initializers.glorot_uniform()
 
 
 class Linear(nnx.Module):
-    """Computes ``project(x, kernel, bias)`` in x's dtype. Kernel [in out]: Glorot uniform; bias [out]: zeros."""
+    """Computes ``project(x, kernel, bias)`` in x's dtype. Kernel [in out]: Glorot uniform; bias [out]: zeros.
+
+    >>> Linear(3, 2, rngs=nnx.Rngs(0))(jnp.ones((4, 5, 3))).shape
+    (4, 5, 2)
+    """
 
     def __init__(self, in_width: int, out_width: int, *, use_bias: bool = True, rngs: nnx.Rngs):
         self.kernel = nnx.Param(glorot_uniform(rngs.params(), (in_width, out_width), jnp.float32))

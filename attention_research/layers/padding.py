@@ -9,7 +9,13 @@ from jaxtyping import Array, Bool, Float
 
 
 class Padding(nnx.Module):
-    """Zeroes x at padding positions. It has no parameters, and without a mask it returns x."""
+    """Zeroes x at padding positions. It has no parameters, and without a mask it returns x.
+
+    >>> import jax.numpy as jnp
+    >>> x, real = jnp.array([[[1.0], [2.0], [3.0]]]), jnp.array([[True, True, False]])
+    >>> Padding(rngs=nnx.Rngs(0))(x, real=real)[0].tolist()
+    [[[1.0], [2.0], [0.0]]]
+    """
 
     def __init__(self, *, rngs: nnx.Rngs):
         del rngs

@@ -11,7 +11,11 @@ from attention_research.kernels.integers import as_int32
 
 
 def frequencies(width: int, base: float) -> np.ndarray:
-    """The frequencies base^(-2i / width) for i = 0 to ceil(width / 2) - 1, in float64."""
+    """The frequencies base^(-2i / width) for i = 0 to ceil(width / 2) - 1, in float64.
+
+    >>> frequencies(4, 10_000.0).tolist()
+    [1.0, 0.01]
+    """
     return base ** (-np.arange(0, width, 2) / width)
 
 
@@ -21,6 +25,9 @@ def angles(positions: Int[Array, "*P"], frequency: np.ndarray, dtype: jnp.dtype)
     The error of a float32 product is 1e-3 at position 10,000 and 0.1 at a million. Here the frequency is in units of
     2^-32 turns, so that 32-bit integer arithmetic drops full turns exactly. The error is 4e-7 at any position below
     2^30, also for negative positions. Raises ValueError if positions are not integers.
+
+    >>> print(angles(jnp.array([0, 1, 7]), np.array([1.0]), jnp.float32)[:, 0].round(4))  # 7 - 2 pi = 0.7168
+    [0.     1.     0.7168]
     """
     positions = as_int32("positions", positions)
     if dtype == jnp.float64:

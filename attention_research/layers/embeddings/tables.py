@@ -18,7 +18,13 @@ from attention_research.layers.embeddings.t5 import scaled
 
 
 class Table(nnx.Module):
-    """A table [V D], initialized from N(0, 1)."""
+    """A table [V D], initialized from N(0, 1).
+
+    >>> table = Table(10, 4, rngs=nnx.Rngs(0))
+    >>> x, kernel = table.output(table.embed(jnp.array([3, 7]), "float32"))
+    >>> (x @ kernel).shape
+    (2, 10)
+    """
 
     def __init__(self, rows: int, width: int, *, rngs: nnx.Rngs):
         self.table = nnx.Param(jax.random.normal(rngs.params(), (rows, width), jnp.float32))
