@@ -28,7 +28,7 @@ def rescaled(x: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
 def direction(x: Float[Array, "*B D"]) -> Float[Array, "*B D"]:
     """x / |x|, computed in the accumulator's dtype and rounded to x's dtype. For x = 0, result and gradient are 0.
 
-    >>> print(direction(jnp.array([[3.0, 4.0], [3e-25, 4e-25], [0.0, 0.0]])).round(2))
+    >>> print(np.asarray(direction(jnp.array([[3.0, 4.0], [3e-25, 4e-25], [0.0, 0.0]]))).round(2))
     [[0.6 0.8]
      [0.6 0.8]
      [0.  0. ]]
