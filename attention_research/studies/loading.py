@@ -55,7 +55,7 @@ def _name(path: Path) -> str:
 
 
 def _title(path: Path) -> str | None:
-    """The title of the study in a file: the first line of its docstring. None if the file has no study."""
+    """The title of the study in a file: the first paragraph of its docstring. None if the file has no study."""
     text = path.read_text(encoding="utf-8")
     if not re.search(r"^STUDY\b", text, re.MULTILINE):  # reading is a hundred times faster than parsing
         return None
@@ -63,7 +63,7 @@ def _title(path: Path) -> str | None:
     targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
     if not any(isinstance(target, ast.Name) and target.id == "STUDY" for target in targets):
         return None
-    return ((ast.get_docstring(tree) or "").strip().splitlines() or [""])[0]
+    return " ".join((ast.get_docstring(tree) or "").partition("\n\n")[0].split())
 
 
 def load_study(name: str, experiments: Path | None = None) -> Study:
