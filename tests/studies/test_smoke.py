@@ -22,7 +22,8 @@ def run(root, tmp_path_factory):
 def test_it_ends_by_printing_the_table_and_where_everything_is(run):
     workdir, done = run
     assert done.returncode == 0, done.stderr[-2000:]
-    assert f"table {workdir}/table.md · figure {workdir}/figures/" in done.stdout.splitlines()[-1]
+    files = f"table {workdir}/table.md · verdicts {workdir}/verdicts.md · figure {workdir}/figures/"
+    assert files in done.stdout.splitlines()[-1]
     assert done.stdout.count("| Linformer, rank") == 2 and "6 trials, 0 already done" in done.stderr
     assert "data  pronunciation/en · 512" in done.stderr
     assert "what the row 'scaled dot product' writes" in done.stdout and done.stdout.count("/attention.html\n") == 1
