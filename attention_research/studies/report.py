@@ -23,9 +23,9 @@ def page(
     judged: Sequence[Judged],
     figures: Sequence[Figure],
     commands: Sequence[str],
-    workdir: Path | None = None,
+    folders: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The page as HTML. ``commands`` reproduce the study. The folders of the trials in ``workdir`` are listed."""
+    """The page as HTML. ``commands`` reproduce the study; ``folders`` are its `trial_folders`, which are listed."""
     study = results.study
     title = f"{study.name} · {results.scale}"
     lines, notes = footnotes.lettered(table(results))
@@ -45,7 +45,7 @@ def page(
     if figures:
         parts += ["<h2>Figures</h2>", *map(document.picture, figures)]
     parts += ["<h2>Where the numbers come from</h2>", _provenance(results)]
-    if folders := trial_folders(results, workdir):
+    if folders:
         parts += ["<h2>Trials</h2>", *_trials(folders)]
     parts += ["<h2>Commands</h2>", document.commands(commands)]
     return document.document(title, parts)
@@ -71,10 +71,8 @@ def _text(text: str | Sequence[str]) -> str:
     return text if isinstance(text, str) else " | ".join(text)
 
 
-def trial_folders(results: Results, workdir: Path | None) -> list[dict[str, Any]]:
+def trial_folders(results: Results, workdir: Path) -> list[dict[str, Any]]:
     """{"row", "seed", "folder"} of each trial, floors included, that has a folder in the folder of the study."""
-    if workdir is None:
-        return []
     folders = [(entry.trial, workdir / "trials" / entry.trial.id) for entry in (*results.entries, *results.floors)]
     return [{"row": one.name, "seed": one.seed, "folder": str(path)} for one, path in folders if path.is_dir()]
 

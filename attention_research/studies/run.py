@@ -72,8 +72,8 @@ def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
         print(Path(summary["table"]).read_text(encoding="utf-8"))
         for one in summary["verdicts"]:
             print(f"{one['id']}: {one['status']}" + (f" ({one['brief']})" if one["judged"] else ""))
-        for row, samples in list(summary["samples"].items())[:1]:
-            print("\n".join(_samples(row, samples)))
+        if summary["samples"]:
+            print("\n".join(_samples(*next(iter(summary["samples"].items())))))
         if summary["pages"]:
             print(f"attention {summary['pages'][0]}")
         table, pictures = Path(summary["table"]), f" · figure {summary['figures'][0]}" if summary["figures"] else ""
@@ -193,7 +193,8 @@ def publish(found: Results, workdir: Path) -> dict[str, Any]:
     name, argument = found.study.name, found.study.argument
     made = [f"reproduce {argument} --scale={found.scale}", f"inspect --study={argument} --scale={found.scale} --json"]
     commands = [f"attention-research {one}" for one in made] if found.study.path else []
-    report.write(workdir / "report.html", report.page(found, judged, drawn, commands, workdir))
+    folders = report.trial_folders(found, workdir)
+    report.write(workdir / "report.html", report.page(found, judged, drawn, commands, folders))
     if judged:
         write_text(workdir / "verdicts.md", verdict_text.markdown(name, found.scale, judged))
     return {
@@ -204,7 +205,7 @@ def publish(found: Results, workdir: Path) -> dict[str, Any]:
         "trials": len(found.entries),
         "finished": sum(entry.result is not None for entry in found.entries),
         "samples": found.samples(),
-        "trial_folders": report.trial_folders(found, workdir),
+        "trial_folders": folders,
         "pages": [str(path) for entry in found.entries for path in _pages(workdir / "trials" / entry.trial.id)],
         "floors": {name: dict(numbers) for name, numbers in floors.lines(found.floors)},
         "rows": [_row_json(found, row.id, row.name) for row in found.rows],

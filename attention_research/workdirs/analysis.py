@@ -51,7 +51,7 @@ def analyze(
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     line = _line(trained, f"{examples} examples of {split}")
-    found, figures = _of_sample(trained, folder, what, split, examples)
+    found, figures = _of_sample(trained, folder, what, split, examples, line)
     if {"maps", "rollout"} & {*what}:
         passes = sample_passes(trained, split=split, examples=examples)
         figures = _of_passes(trained, folder, what, passes, found, line) + figures
@@ -80,12 +80,11 @@ def _line(trained: Trained, sample: str) -> str:
 
 
 def _of_sample(
-    trained: Trained, folder: Path, what: Sequence[str], split: str, examples: int
+    trained: Trained, folder: Path, what: Sequence[str], split: str, examples: int, line: str
 ) -> tuple[dict[str, Any], list[Figure]]:
     """The statistics of all heads over the sample, with the decoder reading the reference."""
     found: dict[str, Any] = {}
     figures: list[Figure] = []
-    line = _line(trained, f"{examples} examples of {split}")
     for place, (title, _, columns) in PLACES.items() if {"heads", "spectra"} & {*what} else ():
         try:
             maps = [one for _, one in example_maps(trained, place, split=split, examples=examples)]

@@ -10,6 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.util.inspect import stringify_signature
 
 from attention_research import signatures
+from attention_research.config.meanings import sentences
 
 ARXIV = re.compile(r"arXiv\s+(?P<number>\d{4}\.\d{4,5})")
 #: Code between backticks, also across lines.
@@ -17,9 +18,6 @@ CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
 MARK = re.compile(r"[*](?! )|(?<=\S)[*]|[\\|_`]")
 #: An emphasized word, with escaped asterisks. Products such as a*b*c have no spaces around.
 EMPHASIS = re.compile(r"(?<![\w*\\])\\\*([a-z]+)\\\*(?![\w*\\])")
-#: The first sentence of a paragraph. Points inside code and after initials and "et al" do not end it.
-SENTENCE = re.compile(r"(?:`[^`]*`|[^`])+?(?<!\bal)(?<!\b[A-Z])[.!?](?=\s+[A-Z`]|$)")
-
 #: A type of numbers in `attention_research.signatures`, as Python prints it -> its name.
 NUMBERS = {
     f"Annotated[{value.__origin__.__name__}, {value.__metadata__[0]!r}]": name
@@ -41,9 +39,8 @@ def first_sentence(docstring: str | None) -> str:
     >>> first_sentence("Linformer, Wang et al. 2020: `Q E K`. Linear in the length.")
     'Linformer, Wang et al. 2020: `Q E K`.'
     """
-    paragraph = " ".join((docstring or "").strip().split("\n\n")[0].split())
-    found = SENTENCE.match(paragraph)
-    return found[0] if found else paragraph and f"{paragraph}."
+    first = next(iter(sentences((docstring or "").strip().partition("\n\n")[0])), "")
+    return first if first.endswith((".", "!", "?")) or not first else f"{first}."
 
 
 def sign(app: Sphinx, what: str, name: str, thing: Any, options: Any, *parts: str | None) -> Any:

@@ -109,7 +109,12 @@ def _family(family: str, home: dict[tuple[str, str], str]) -> str:
 
 def _link_of_kind(kind: str, family: str) -> str:
     """The name of a kind as a link to its description on the page of a family."""
-    return f"[`{kind}`]({PAGE.format(family)}.md#{kind.replace('_', '-')})"
+    return f"[`{kind}`]({place_of_kind(kind, family)})"
+
+
+def place_of_kind(kind: str, family: str) -> str:
+    """The address of the description of a kind, from docs/api."""
+    return f"{PAGE.format(family)}.md#{kind.replace('_', '-')}"
 
 
 def _type(words: str) -> str:

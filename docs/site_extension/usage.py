@@ -21,6 +21,7 @@ from attention_research import registry
 
 from .configs import example, kinds, tables
 from .modules import PACKAGE, ROOT, defined, modules, parsed, short
+from .reference import place_of_kind
 
 KERNELS = f"{PACKAGE}.kernels"
 #: The number of layers or studies that a field names.
@@ -108,7 +109,7 @@ def _linked_kind(found: re.Match[str]) -> str:
         return found[0]
     described = kinds(".".join(registry.locate(found["family"], found["kind"])))
     family, kind = next((one for one in described if one[1] == found["kind"]), described[0])
-    return f"[{found[0]}](api/settings_{family}.md#{kind.replace('_', '-')})"
+    return f"[{found[0]}](api/{place_of_kind(kind, family)})"
 
 
 @cache
