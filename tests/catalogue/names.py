@@ -27,6 +27,11 @@ ALSO: dict[str, tuple[str, ...]] = {
     "shaw": ("relative position representations", "RPR"),
     "t5_bias": ("bucketed relative positions",),
     "alibi": ("ALiBi",),
+    "kerple": ("KERPLE",),
+    "fire": ("FIRE", "functional interpolation"),
+    "contextual": ("CoPE", "contextual position encoding"),
+    "xpos": ("xPos", "length-extrapolatable"),
+    "yarn": ("YaRN", "position interpolation", "NTK-aware scaling", "LongRoPE", "RoPE scaling"),
     "transformer_xl": ("recurrence over segments",),
     "sliding_window": ("local attention", "windowed attention"),
     "block_local": ("local attention", "chunked attention"),
@@ -47,6 +52,10 @@ ALSO: dict[str, tuple[str, ...]] = {
     "grouped_query": ("GQA",),
     "multi_query": ("MQA",),
     "latent": ("MLA",),
+    "entmax": ("alpha-entmax", "adaptively sparse attention"),
+    "forgetting": ("FoX", "Forgetting Transformer"),
+    "length_scaled": ("SSMax", "Scalable-Softmax"),
+    "exclusive": ("XSA", "belief attention"),
 }
 
 _GATED = ("attention.lightweight_convolution",)

@@ -20,7 +20,11 @@ from attention_research.kernels.positions import (
     add_positions,
     alibi_distance_bias,
     concatenate_positions,
+    contextual_attention,
     extend_with_memory,
+    fire_bias,
+    kerple_bias,
+    kerple_distance_bias,
     learned_positions,
     no_positions,
     positional_attention,
@@ -31,8 +35,11 @@ from attention_research.kernels.positions import (
     structural_distances,
     structural_encoding,
     t5_distance_bias,
+    xpos,
+    yarn_rotary,
 )
 from tests.catalogue.mechanism import Mechanism
+from tests.catalogue.stepping import by_steps
 
 
 def _each(function: Callable[..., Array], *along: str, axis: int = 1) -> Callable[..., Array]:
@@ -89,7 +96,12 @@ def _causal(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return np.tril(np.ones(shape[-2:], bool))[None, None]
 
 
+def _positive(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return random.random(shape) + 0.3
+
+
 _OFFSET = {"query_offset": lambda random, shape: np.array(5)}
+_TERMS = "logit_terms::a_term_is_that_of_the_loops_also_in_packed_rows"
 _LENGTHS = {"query_length": 11, "key_length": 13}
 _ENCODED = "position_encodings::concatenation_is_a_sum_of_projections_and_addition_the_tied_case"
 _GROUPED = {"N": 6, "K": 3, "Hv": 7}
@@ -205,6 +217,17 @@ MECHANISMS = (
         settings={"width": 4, "halves": True},
         oracle="rotary::halves_are_those_of_llama_and_the_rest_passes",
     ),
+    Mechanism(
+        yarn_rotary,
+        "yarn",
+        settings={"factor": 4, "original_length": 32},
+        sizes={"H": 6},
+        draw={"positions": _positions},
+        permutable=("B", "T", "N"),
+        causal="T",
+        cached=_each(yarn_rotary, "x", "positions"),
+        oracle="rotary_scaling::frequencies_are_those_of_transformers",
+    ),
     _SHAW("shaw", cached=_offset(relative_attention, lambda query, **inputs: 0)),
     _SHAW(
         "causal_shaw",
@@ -240,6 +263,54 @@ MECHANISMS = (
         sizes={"distances": 23},
         draw=_OFFSET,
         oracle="alibi::the_bias_by_distance_is_every_pairs",
+    ),
+    Mechanism(
+        kerple_bias,
+        "kerple",
+        settings=_LENGTHS,
+        draw={**_OFFSET, "r1": _positive, "r2": _positive},
+        permutable=("N",),
+        cached=_bias_rows(kerple_bias),
+        oracle="logit_terms::kerple_is_its_kernel_of_every_pair",
+    ),
+    Mechanism(
+        kerple_distance_bias,
+        "kerple_power_by_distance",
+        settings={**_LENGTHS, "form": "power"},
+        sizes={"distances": 23},
+        draw={**_OFFSET, "r1": _positive, "r2": _positive},
+        permutable=("N",),
+        oracle="logit_terms::kerple_is_its_kernel_of_every_pair",
+    ),
+    Mechanism(
+        fire_bias,
+        "fire",
+        settings=_LENGTHS,
+        sizes={"F": 7},
+        draw={**_OFFSET, "slope": _positive, "threshold": lambda random, shape: 7 + random.random(shape)},
+        permutable=("B", "N", "F"),
+        breaks=("padding", "empty", "grows"),  # the bias of masked pairs is not 0
+        cached=_bias_rows(fire_bias),
+        oracle=_TERMS,
+    ),
+    Mechanism(
+        contextual_attention,
+        "contextual",
+        without="query_offset",
+        itself=True,
+        settings={"is_causal": True},
+        sizes={**_GROUPED, "P": 4},
+        causal="T",
+        loose=(("query", "T"),),
+        cached=by_steps(contextual_attention),
+        oracle=_TERMS,
+    ),
+    Mechanism(
+        xpos,
+        sizes={"K": 3, "H": 6},
+        draw=_OFFSET,
+        permutable=("B",),
+        oracle="rotary_scaling::xpos_is_a_rotation_with_decay",
     ),
     _XL(
         "transformer_xl",

@@ -24,6 +24,7 @@ from attention_research.kernels.variants import (
     streaming_attention_step,
     temperature_attention,
 )
+from tests.catalogue import around_softmax
 from tests.catalogue.mechanism import Mechanism
 
 
@@ -132,4 +133,5 @@ MECHANISMS = (
         cached=_decoded_latents,
         oracle=_LATENT,
     ),
+    *around_softmax.MECHANISMS,
 )

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import prepare
+from attention_research.kernels.attention.arguments import in_band, prepare
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.symbolic import symbolic
 
@@ -34,15 +34,23 @@ def attend_by_rows(
     local_window_size: int | tuple[int, int] | None,
     block_size: int,
     num_first: int = 0,
+    query_offset: int | Int[Array, ""] = 0,
 ) -> Float[Array, "B T N Hv"]:
     """weigh(query key^T scale, visible) value. Arguments are those of `dot_product_attention`; alignment is top-left.
 
-    The first `num_first` keys are visible in addition to the window, but causality and the mask apply to them too.
-    Raises ValueError naming the argument and the axis.
+    The first `num_first` keys are visible in addition to the window, but causality and the mask apply to them too. A
+    `query_offset` that is an array makes the band a part of the mask. Raises ValueError naming the argument and the
+    axis.
     """
-    _, options = prepare(query, key, value, None, mask, scale, is_causal, None, None, local_window_size)
+    arrays, options = prepare(
+        query, key, value, None, mask, scale, is_causal, None, None, local_window_size, query_offset=query_offset
+    )
     scale, left, right = options.scale, options.left, options.right
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
+    if arrays.query_offset is not None:
+        rows = jnp.arange(T, dtype=jnp.int32)[:, None] + arrays.query_offset[:, None, None, None]
+        band = in_band(rows, jnp.arange(S, dtype=jnp.int32), options)
+        mask, left, right = band if mask is None or band is None else mask & band, None, None
     if block_size < 1:
         raise ValueError(f"block_size: expected at least 1, got {block_size}")
     if 0 in (B, T, S):

@@ -1,0 +1,87 @@
+"""Attention with a learned alpha-entmax, Correia, Niculae & Martins 2019 (arXiv 1909.00015):
+p_ij = [(alpha_n - 1) z_ij - tau_i]_+^(1 / (alpha_n - 1)) with z = Q K^T scale and tau_i such that sum_j p_ij = 1,
+then times V.
+
+alpha near 1 gives the softmax, 2 the sparsemax. tau is found by bisection, which is not differentiated: the gradient of
+z and of alpha is that of the exact tau (proposition 1 of the paper).
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.variants.row_blocks import attend_by_rows
+from attention_research.kernels.variants.sparsemax import below_largest, powers_above
+
+#: The number of bisections of an interval of length 1, as in the released code.
+BISECTIONS = 50
+
+
+def entmax(
+    logits: Float[Array, "*B S"], alpha: Float[Array, "..."], visible: Bool[Array, "..."] | None = None
+) -> Float[Array, "*B S"]:
+    """alpha-entmax over the visible entries of the last axis, or 0 with gradient 0 if no entry is visible.
+
+    `alpha` broadcasts against [*B 1]. It is above 1 and at most 2. In float32 the relative error of a weight is about
+    1e-7 / (alpha - 1).
+
+    >>> print(entmax(jnp.array([1.0, 0.8, -1.0]), jnp.array([2.0])))
+    [0.6 0.4 0. ]
+    """
+    if logits.shape[-1] == 0:
+        return logits
+    logits = logits if visible is None else jnp.where(visible, logits, -jnp.inf)
+    alpha = alpha.astype(logits.dtype)
+    shown, power = logits > -jnp.inf, 1 / (alpha - 1)
+    z = (alpha - 1) * below_largest(logits, -2 * power)
+    fixed, exponent = lax.stop_gradient((z, power))
+    first = jnp.full_like(fixed[..., :1], -1)
+
+    def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+        lower, upper = bounds
+        middle = (lower + upper) / 2
+        weights = jnp.where(shown, jax.nn.relu(fixed - middle) ** exponent, jnp.zeros_like(fixed))
+        above = jnp.sum(weights, axis=-1, keepdims=True) >= 1
+        return jnp.where(above, middle, lower), jnp.where(above, upper, middle)
+
+    lower, _ = lax.fori_loop(0, BISECTIONS, halve, (first, jnp.zeros_like(first)))
+    return powers_above(z, lower, power, shown)
+
+
+def entmax_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    alpha: Float[Array, "#N"],
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    *,
+    scale: float | int | None = None,
+    is_causal: bool = False,
+    local_window_size: int | tuple[int, int] | None = None,
+    query_offset: int | Int[Array, ""] = 0,
+    block_size: int = 512,
+) -> Float[Array, "B T N Hv"]:
+    """entmax(q k scale, alpha_n) value, with memory linear in the keys.
+
+    `alpha` is [N] or [1], above 1 and at most 2. `block_size` queries are computed at a time. Other arguments are those
+    of `dot_product_attention`. A query with no visible key gives 0 with gradient 0. Raises ValueError naming the
+    argument and the axis.
+
+    >>> x, value = jnp.array([0.0, 2.0]).reshape(1, 2, 1, 1), jnp.eye(2)[None, :, None]  # the result shows the weights
+    >>> print(entmax_attention(x, x, value, jnp.array([1.5]))[0, :, 0])
+    [[0.5 0.5]
+     [0.  1. ]]
+    """
+    check_shapes(query=(query, "B T N H"), alpha=(alpha, "#N"))
+
+    def weigh(logits: Array, visible: Array | None) -> Array:
+        return entmax(logits, alpha[:, None, None], visible)
+
+    return attend_by_rows(
+        query, key, value, mask, weigh, scale=scale, is_causal=is_causal, local_window_size=local_window_size,
+        query_offset=query_offset, block_size=block_size,
+    )  # fmt: skip

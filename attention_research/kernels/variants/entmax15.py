@@ -1,0 +1,64 @@
+"""1.5-entmax attention, Peters, Niculae & Martins 2019 (arXiv 1905.05702):
+p_ij = [z_ij / 2 - tau_i]_+^2 with z = Q K^T scale and tau_i such that sum_j p_ij = 1, then times V.
+
+The weights are between those of the softmax and of the sparsemax: keys far below the largest have the weight 0. tau is
+computed exactly by sorting (algorithm 2): with the mean m and the sum of squared deviations of the k largest z / 2,
+tau = m - sqrt((1 - deviations) / k) for the largest k with tau at most z_(k) / 2.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from attention_research.kernels.variants.row_blocks import attend_by_rows
+from attention_research.kernels.variants.sparsemax import below_largest, powers_above
+
+
+def entmax15(logits: Float[Array, "*B S"], visible: Bool[Array, "..."] | None = None) -> Float[Array, "*B S"]:
+    """1.5-entmax over the visible entries of the last axis, or 0 with gradient 0 if no entry is visible.
+
+    >>> print(entmax15(jnp.array([1.0, 0.8, -2.0])))
+    [0.57 0.43 0.  ]
+    """
+    if logits.shape[-1] == 0:
+        return logits
+    logits = logits if visible is None else jnp.where(visible, logits, -jnp.inf)
+    z = below_largest(logits) / 2
+    ordered = -jnp.sort(-lax.stop_gradient(z), axis=-1)
+    rank = jnp.arange(1, z.shape[-1] + 1, dtype=z.dtype)
+    mean = jnp.cumsum(ordered, axis=-1) / rank
+    deviations = rank * (jnp.cumsum(ordered**2, axis=-1) / rank - mean**2)
+    thresholds = mean - jnp.sqrt(jax.nn.relu((1 - deviations) / rank))
+    size = jnp.sum(thresholds <= ordered, axis=-1, keepdims=True)
+    return powers_above(z, jnp.take_along_axis(thresholds, size - 1, axis=-1), 2.0, logits > -jnp.inf)
+
+
+def entmax15_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    *,
+    scale: float | int | None = None,
+    is_causal: bool = False,
+    local_window_size: int | tuple[int, int] | None = None,
+    query_offset: int | Int[Array, ""] = 0,
+    block_size: int = 512,
+) -> Float[Array, "B T N Hv"]:
+    """entmax_1.5(q k scale) value, with memory linear in the keys.
+
+    `block_size` queries are computed at a time. Other arguments are those of `dot_product_attention`. A query with no
+    visible key gives 0 with gradient 0. Raises ValueError naming the argument and the axis.
+
+    >>> x, value = jnp.array([0.0, 2.0]).reshape(1, 2, 1, 1), jnp.eye(2)[None, :, None]  # the result shows the weights
+    >>> print(entmax15_attention(x, x, value)[0, :, 0])
+    [[0.5 0.5]
+     [0.  1. ]]
+    """
+    return attend_by_rows(
+        query, key, value, mask, entmax15, scale=scale, is_causal=is_causal, local_window_size=local_window_size,
+        query_offset=query_offset, block_size=block_size,
+    )  # fmt: skip

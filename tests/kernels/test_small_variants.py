@@ -1,0 +1,70 @@
+"""Attention with one small step before or after the softmax, against float64 loops.
+
+By hand, XSA also against orthog_project of x-transformers 2.31.10.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_research.kernels import dot_product_attention
+from attention_research.kernels.variants import length_scaled_attention, talking_heads_attention, without_own_value
+from tests.kernels.conftest import attention64, softmax64
+from tests.kernels.test_variants import HV, MASK, B, H, K, N, S, T, heads, wide
+
+
+def test_length_scaled_logits_count_the_visible_keys(normal):
+    query, key, value = heads(normal)
+    factor = normal(N)
+    seen = MASK & np.tri(T, S, 1, dtype=bool)
+    scaled = np.zeros(query.shape)
+    for b, i, n in np.ndindex(B, T, N):
+        scaled[b, i, n] = np.float64(query[b, i, n]) * float(factor[n]) * np.log(max(seen[b, 0, i].sum(), 1))
+    expected, _ = attention64(scaled, key, value, mask=seen)
+    call = jax.jit(lambda *x: length_scaled_attention(*x, jnp.asarray(MASK), is_causal=True, query_offset=1))
+    np.testing.assert_allclose(call(query, key, value, factor), expected, atol=2e-5)
+
+
+def test_talking_heads_mix_logits_and_weights(normal):
+    query, key, value = heads(normal)
+    before, after = normal(N, N), normal(N, N)
+    q, k, v, p, r = wide(query, key, value, before, after)
+    expected = np.zeros((B, T, N, HV))
+    for b, i in np.ndindex(B, T):
+        logits = np.array([[q[b, i, n] @ k[b, j, n // (N // K)] / np.sqrt(H) for j in range(S)] for n in range(N)])
+        mixed = np.array([sum(logits[n] * p[n, m] for n in range(N)) for m in range(N)])
+        weights = softmax64(mixed, np.broadcast_to(MASK[b, 0, i], mixed.shape))
+        for m in range(N):
+            expected[b, i, m] = sum(weights[n] * r[n, m] for n in range(N)) @ v[b, :, m // (N // K)]
+    call = jax.jit(lambda *x: talking_heads_attention(*x, jnp.asarray(MASK), block_size=4))
+    np.testing.assert_allclose(call(query, key, value, before, after), expected, atol=2e-5)
+
+
+@pytest.mark.slow
+def test_heads_that_do_not_talk_are_plain_attention(normal):
+    inputs = heads(normal)
+    got = talking_heads_attention(*inputs, jnp.eye(N), jnp.eye(N), jnp.asarray(MASK))
+    np.testing.assert_allclose(got, attention64(*inputs, mask=MASK)[0], atol=1e-5)
+
+
+def test_without_own_value_only_the_orthogonal_part_is_left(normal):
+    context, value = normal(B, T, N, HV), normal(B, T, K, HV).at[0, 3].set(0)
+    y, v = wide(context, value)
+    expected = np.zeros(y.shape)
+    for b, i, n in np.ndindex(B, T, N):
+        own = v[b, i, n // (N // K)]
+        expected[b, i, n] = y[b, i, n] - (y[b, i, n] @ own) / max(own @ own, 1e-300) * own
+    call = jax.jit(without_own_value)
+    np.testing.assert_allclose(call(context, value), expected, atol=2e-6)
+    for scale in (1e-25, 1e15):
+        np.testing.assert_allclose(call(context, scale * value), expected, atol=2e-6)
+
+
+@pytest.mark.slow
+def test_without_its_own_value_the_first_position_is_0(normal):
+    query, key, value = heads(normal, T, T)
+    call = lambda *x: without_own_value(dot_product_attention(*x, is_causal=True), x[2])[:, 0]
+    np.testing.assert_allclose(jax.jit(call)(query, key, value), 0, atol=1e-6)
