@@ -30,6 +30,7 @@ PARTS = {
     "attention_research.kernels.recurrent.vanilla",
     "attention_research.kernels.rms_norm",
     "attention_research.kernels.sequence_convolution",
+    "attention_research.kernels.state.taylor",
 }
 ALL = mechanisms()
 

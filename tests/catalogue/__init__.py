@@ -14,6 +14,7 @@ FAMILIES = {
     "copying": "Copying and coverage",
     "positions": "Position encodings and biases",
     "efficient": "Sub-quadratic attention",
+    "state": "Attention with a state of constant size",
     "no_dot_product": "Mixing without dot products",
     "vision": "Attention over images",
     "variants": "Variants of dot-product attention",

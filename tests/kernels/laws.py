@@ -241,13 +241,19 @@ def permutations(mechanism: Mechanism) -> None:
 
 
 def causality(mechanism: Mechanism) -> None:
-    """The gradient with respect to the future is exactly 0; with respect to the present and past it is not."""
+    """The gradient with respect to the future is exactly 0; with respect to the present and past it is not.
+
+    Outputs without the axis, such as the state after the last position, are left out.
+    """
     inputs, pull = mechanism.arrays(), programs(mechanism).pull
     weights = weigh(jax.eval_shape(mechanism.call, inputs))
     length = mechanism.size(mechanism.causal)
     for now in (0, length // 2, length - 2):
         cotangents = []
         for weight, axes in zip(weights, mechanism.outputs, strict=True):
+            if mechanism.causal not in axes.split():
+                cotangents.append(np.zeros_like(weight))
+                continue
             here = np.arange(length) == now
             shape = [-1 if axis == mechanism.causal else 1 for axis in axes.split()]
             cotangents.append(weight * here.reshape(shape).astype(weight.dtype))

@@ -1,0 +1,11 @@
+"""Attention with a matrix state of constant size: linear attention, state space models and delta rules."""
+
+from attention_research.kernels.state.delta import delta_attention, delta_step
+from attention_research.kernels.state.normalized import (
+    NormalizedState,
+    no_normalized_state,
+    normalized_attention,
+    normalized_step,
+)
+from attention_research.kernels.state.state_attention import state_attention, state_step
+from attention_research.kernels.state.taylor import taylor_features

@@ -1,0 +1,117 @@
+"""The gated delta rule, Yang et al. 2024 (arXiv 2412.06464), equation 10, by channel as Kimi Linear (arXiv 2510.26692):
+S_t = (I - beta_t k_t^T k_t) diag(e^(g_t)) S_(t-1) + beta_t k_t^T v_t, o_t = scale q_t S_t.
+
+Without g this is DeltaNet (Schlag et al. 2021, arXiv 2102.11174; Yang et al. 2024, arXiv 2406.06484). With one g per
+head it is Gated DeltaNet, and with one per channel Kimi Delta Attention. A step replaces the value that the state holds
+for the key k_t, k_t S, by a mixture of it with v_t. Keys have norm 1, and beta is between 0 and 1, or up to 2 for
+negative eigenvalues (Grazzi et al. 2024, arXiv 2411.12537). Larger norms make the state grow exponentially.
+
+It is `state_attention` with r = e^g k, w = -beta k and beta v as the value. In a chunk, the values that it really
+writes are computed first (the UT transform):
+
+    V' = (I + diag(beta) tril(P(k, G; k), -1))^(-1) diag(beta) (V - (k e^G) S)
+
+The rest is `state_attention` without r and w: two matrices of scores instead of four.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.state.chunks import Places, carried, chunk_length, kept, over_chunks
+from attention_research.kernels.state.decay import decay_products, decayed
+from attention_research.kernels.state.state_attention import decay_axes, first_state, only_real, state_step
+
+
+def delta_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B T N H"],
+    value: Float[Array, "B T N Hv"],
+    beta: Float[Array, "B T N"],
+    *,
+    log_decay: Float[Array, "B T N"] | Float[Array, "B T N H"] | None = None,
+    mask: Bool[Array, "B T"] | None = None,
+    reset: Bool[Array, "B T"] | None = None,
+    initial_state: Float[Array, "B N H Hv"] | None = None,
+    scale: float | int | None = None,
+    chunk_size: int = 64,
+) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N H Hv"]]:
+    """Returns (output in the query's dtype, the state after the last position in float32).
+
+    The arguments are those of `state_attention`, with `beta` instead of `read` and `write`.
+
+    >>> one, values = jnp.ones((1, 2, 1, 1)), jnp.array([1.0, 3.0]).reshape(1, 2, 1, 1)
+    >>> output, _ = delta_attention(one, one, values, jnp.full((1, 2, 1), 0.5))
+    >>> print(output.ravel())  # half of the way from 0 to 1, then from there to 3
+    [0.5  1.75]
+    """
+    _check(query, key, value, beta, log_decay, mask, reset, initial_state)
+    (B, T, N, H), Hv = query.shape, value.shape[-1]
+    state = first_state(B, N, H, Hv, query.dtype, initial_state)
+    if T == 0:
+        return jnp.zeros((B, T, N, Hv), query.dtype), state
+    scale = H**-0.5 if scale is None else scale
+    key, value, beta, log_decay = only_real(mask, key, value, beta, log_decay)
+    by_channel = log_decay is not None and log_decay.ndim == 4
+
+    def chunk(state: Array, xs: tuple[Array, ...], places: Places) -> tuple[Array, Array]:
+        query, key, value, beta, log_decay = xs  # [B N C ...]
+        total = None if log_decay is None else jnp.cumsum(log_decay, axis=2)
+        query, beta = query * scale, beta[..., None]
+        held = jnp.einsum("BNtH,BNHV->BNtV", kept(decayed(key, total), places.before), state)
+        system = beta * decay_products(key, total, key, total, places.strictly(), strict=True)
+        one = jnp.eye(system.shape[-1], dtype=system.dtype)
+        written = solve_triangular(one + system, beta * (value - held), lower=True, unit_diagonal=True)
+        scores = decay_products(query, total, key, total, places.pairs)
+        output = jnp.einsum("BNti,BNiV->BNtV", scores, written)
+        output += jnp.einsum("BNtH,BNHV->BNtV", kept(decayed(query, total), places.before), state)
+        return carried(state, total, places, (key, written)), output
+
+    arrays = query, key, value, beta, log_decay
+    output, state = over_chunks(chunk, state, arrays, reset, chunk_length(T, chunk_size, by_channel))
+    return output.astype(query.dtype), state
+
+
+def delta_step(
+    state: Float[Array, "B N H Hv"],
+    query: Float[Array, "B N H"],
+    key: Float[Array, "B N H"],
+    value: Float[Array, "B N Hv"],
+    beta: Float[Array, "B N"],
+    *,
+    log_decay: Float[Array, "B N"] | Float[Array, "B N H"] | None = None,
+    mask: Bool[Array, "B"] | None = None,
+    reset: Bool[Array, "B"] | None = None,
+    scale: float | int | None = None,
+) -> tuple[Float[Array, "B N H Hv"], Float[Array, "B N Hv"]]:
+    """One position of `delta_attention`. Returns (next state, output).
+
+    >>> state, one = jnp.zeros((1, 1, 1, 1)), jnp.ones((1, 1, 1))
+    >>> for value in (1.0, 3.0):
+    ...     state, output = delta_step(state, one, one, jnp.full((1, 1, 1), value), jnp.full((1, 1), 0.5))
+    >>> output.item()
+    1.75
+    """
+    long = lambda x: None if x is None else x[:, None]
+    _check(*map(long, (query, key, value, beta, log_decay, mask, reset)), state)
+    beta = beta[..., None]
+    read = key if log_decay is None else decayed(key, log_decay)
+    return state_step(
+        state, query, key, beta * value, log_decay=log_decay, read=read, write=-beta * key, mask=mask, reset=reset,
+        scale=scale,
+    )  # fmt: skip
+
+
+def _check(
+    query: Array, key: Array, value: Array, beta: Array, log_decay: Array | None, mask: Array | None,
+    reset: Array | None, state: Array | None,
+) -> None:  # fmt: skip
+    """Raises ValueError naming the argument and the axis."""
+    check_shapes(
+        query=(query, "B T N H"), key=(key, "B T N H"), value=(value, "B T N Hv"), beta=(beta, "B T N"),
+        log_decay=decay_axes(log_decay), mask=(mask, "B T"), reset=(reset, "B T"),
+        initial_state=(state, "B N H Hv"),
+    )  # fmt: skip
