@@ -121,6 +121,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "captioning": "attention_research.tasks.captioning:Captioning",
         "classification": "attention_research.tasks.classification:Classification",
         "rationale": "attention_research.tasks.rationale:Rationale",
+        "answers": "attention_research.tasks.answers:Answers",
     },
     "data": {
         "pairs": "attention_research.data.pairs:PairData",
@@ -142,6 +143,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "placed_digits": "attention_research.data.placed_digits:PlacedDigits",
         "matching": "attention_research.data.matching:Matching",
         "generated_reviews": "attention_research.data.generated_reviews:GeneratedReviews",
+        "recall": "attention_research.data.recall:Recall",
         "text_to_text": "attention_research.data.text_to_text:TextToText",
         "text": "attention_research.data.text:TextData",
     },
@@ -422,6 +424,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "classification": "attention_research.tasks.classification:ClassificationEvaluation",
         "rationale": "attention_research.tasks.rationale_evaluation:RationaleEvaluation",
         "captions": "attention_research.tasks.captioning_evaluation:CaptioningEvaluation",
+        "answers": "attention_research.tasks.answers:AnswerEvaluation",
     },
 }
 

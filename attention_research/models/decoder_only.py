@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
+from attention_research.models.predictions import predicted
 from attention_research.models.sequences import positions, sequence, shift_right, visible
 from attention_research.signatures import Child, Positive, Rate
 
@@ -47,13 +48,14 @@ class TransformerDecoder(nnx.Module):
     def log_likelihood(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[dict[str, Float[Array, "B T"]], dict[str, Any]]:
-        """({"log_likelihood", "smooth_log_likelihood", "mask"} per token of ``batch["target"]``, aux)."""
+        """({"log_likelihood", "smooth_log_likelihood", "predicted", "mask"} per token of ``batch["target"]``, aux)."""
         target = sequence(batch, "target")
         mask = visible(target, target) if "segments" in target else None
         x = self.vocabulary.target(shift_right(target))
         hidden, aux = self.decoder(x, positions(target), mask, real=target["tokens"] != 0, key=key)
         values = self.vocabulary.log_likelihood(hidden, target["tokens"])
-        return {**values, "mask": target["tokens"] != 0}, {"decoder": aux}
+        most_probable = predicted(self.vocabulary, hidden)
+        return {**values, "predicted": most_probable, "mask": target["tokens"] != 0}, {"decoder": aux}
 
     def start(self, rows: int, length: int | None = None) -> dict[str, Any]:
         """The cache before the first token, for `rows` texts."""

@@ -41,9 +41,10 @@ class ScoresTokens(Protocol):
         """({"log_likelihood", "smooth_log_likelihood", "mask"}, aux).
 
         These are log p(token), the mean of log p over the vocabulary (for label smoothing), and the positions that
-        count. "aux" has the additional outputs of the layers: "encoder" and "decoder", with attention weights and
-        alignments; auxiliary losses under "loss" and figures under "metrics" (`tasks.auxiliary`); with a key, new
-        running statistics under "updates" (`layers.running_statistics`).
+        count. Language models also give "predicted" [B T], the most probable token at each position (`tasks.answers`).
+        "aux" has the additional outputs of the layers: "encoder" and "decoder", with attention weights and alignments;
+        auxiliary losses under "loss" and figures under "metrics" (`tasks.auxiliary`); with a key, new running
+        statistics under "updates" (`layers.running_statistics`).
         """
         ...
 

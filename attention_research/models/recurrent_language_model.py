@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from attention_research.layers.dropout import dropout
 from attention_research.layers.recurrent.layers import RecurrentLayers, State
+from attention_research.models.predictions import predicted
 from attention_research.models.sequences import sequence, shift_right
 from attention_research.signatures import Child, Positive, Rate
 from attention_research.tokens import PAD
@@ -58,7 +59,7 @@ class RecurrentLanguageModel(nnx.Module):
     def log_likelihood(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[dict[str, Float[Array, "B T"]], dict[str, Any]]:
-        """({"log_likelihood", "smooth_log_likelihood", "mask"} per token of ``batch["target"]``, {})."""
+        """({"log_likelihood", "smooth_log_likelihood", "predicted", "mask"} per token of ``batch["target"]``, {})."""
         target = sequence(batch, "target")
         rows, length = target["tokens"].shape
         if "segments" in target:
@@ -70,7 +71,7 @@ class RecurrentLanguageModel(nnx.Module):
         hidden, _ = self.layers(x, self._states(rows), key=keys[0])  # padding comes last and affects no token
         hidden = dropout(hidden, self.dropout_rate, keys[1])
         values = self.vocabulary.log_likelihood(hidden, target["tokens"])
-        return {**values, "mask": target["tokens"] != PAD}, {}
+        return {**values, "predicted": predicted(self.vocabulary, hidden), "mask": target["tokens"] != PAD}, {}
 
     def start(self, rows: int, length: int | None = None) -> tuple[State, ...]:
         """The states before the first token, for `rows` texts of any length."""
