@@ -393,6 +393,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "sgd": "attention_research.training.optimizers:SGD",
         "adafactor": "attention_research.training.optimizers:Adafactor",
         "adadelta": "attention_research.training.optimizers:Adadelta",
+        "muon": "attention_research.training.muon:Muon",
         "simplex": "attention_research.training.simplex:Simplex",
     },
     "schedule": {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attention_research.config import ConfigError, load
+from attention_research.training.muon import Muon, hidden
 from attention_research.training.optimizers import SGD, Adadelta, Adafactor, Adam, AdamW, decayed, per_layer, stack_of
 from attention_research.training.simplex import Simplex
 
@@ -118,6 +119,26 @@ def sgd(momentum, nesterov):
     return rule
 
 
+def muon(momentum, nesterov, scaling, weight_decay, adam_rate=1.0, b1=0.9, b2=0.95):
+    """Jordan et al. 2024: the momentum's Newton-Schulz iteration for kernels; AdamW for the others."""
+    others = adam(b1, b2, 1e-8, weight_decay)
+
+    def rule(x, g, t, rate, memory, name):
+        if not name.endswith("kernel"):
+            return others(x, g, t, adam_rate * rate, memory, name)
+        m = moving(memory, "m", g, momentum) / (1 - momentum ** (t + nesterov))
+        y = momentum * m + (1 - momentum) * g / (1 - momentum**t) if nesterov else m
+        y = y / np.linalg.norm(y)
+        for _ in range(5):
+            square = y @ y.T
+            y = 3.4445 * y + (-4.7750 * square + 2.0315 * square @ square) @ y
+        n, width = x.shape
+        factor = 0.2 * np.sqrt(max(n, width)) if scaling == "rms" else np.sqrt(max(1, width / n))
+        return x - rate * (factor * y + weight_decay * x)
+
+    return rule
+
+
 PAPERS = {
     "adam": (Adam(), adam(0.9, 0.98, 1e-9)),
     "adam-other": (Adam(b1=0.5, b2=0.7, epsilon=0.1), adam(0.5, 0.7, 0.1)),
@@ -133,6 +154,11 @@ PAPERS = {
     "sgd": (SGD(), sgd(0.0, False)),
     "sgd-momentum": (SGD(momentum=0.9), sgd(0.9, False)),
     "sgd-nesterov": (SGD(momentum=0.8, nesterov=True), sgd(0.8, True)),
+    "muon": (Muon(), muon(0.95, True, "rms", 0.1)),
+    "muon-other": (
+        Muon(momentum=0.7, nesterov=False, scaling="width", weight_decay=0.3, adam_rate=0.5, b1=0.6, b2=0.8),
+        muon(0.7, False, "width", 0.3, 0.5, 0.6, 0.8),
+    ),
     "simplex": (Simplex(inner=SGD), sgd(0.0, False)),  # branch weights: tests/training/test_simplex.py
 }
 
@@ -169,6 +195,48 @@ def test_updates_are_pytorchs(name, torch):
         run.step()
         for key, parameter in theirs.items():
             np.testing.assert_allclose(history[t][key], parameter.detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("scaling", ["rms", "width"])
+def test_muons_updates_are_pytorchs(scaling, torch):
+    """PyTorch iterates in bfloat16 and stores kernels as [out, in]. Without Nesterov momentum it has no bias correction
+    that matters: a factor of the momentum disappears in the normalisation."""
+    name = "encoder.stack.segments.0.query.kernel"
+    theirs = [torch.nn.Parameter(torch.tensor(x.T, dtype=torch.float32)) for x in START[name]]
+    adjust = {"rms": "match_rms_adamw", "width": "original"}[scaling]
+    run = torch.optim.Muon(theirs, momentum=0.8, nesterov=False, weight_decay=0.3, adjust_lr_fn=adjust)
+    history = ours(Muon(momentum=0.8, nesterov=False, scaling=scaling, weight_decay=0.3))
+    for t, gradient in enumerate(GRADIENTS):
+        run.param_groups[0]["lr"] = RATES[t]
+        for parameter, g in zip(theirs, gradient[name], strict=True):
+            parameter.grad = torch.tensor(g.T, dtype=torch.float32)
+        run.step()
+        for l, parameter in enumerate(theirs):
+            np.testing.assert_allclose(history[t][name][l], parameter.detach().numpy().T, atol=0.02)
+
+
+def test_muon_orthogonalises_each_layer_and_each_expert():
+    """All singular values of an update are near those of every other, whatever the gradient's are."""
+    name = "stack.segments.0.feed_forward.experts.hidden.kernel"
+    start = {name: np.zeros((2, 3, 5, 7))}
+    gradient = np.random.default_rng(0).standard_normal((2, 3, 5, 7)) * np.logspace(0, 4, 6).reshape(2, 3, 1, 1)
+    update = ours(Muon(momentum=0.0, nesterov=False), start, [{name: gradient}])[0][name]
+    values = np.linalg.svd(update / (RATES[0] * 0.2 * np.sqrt(7)), compute_uv=False)
+    assert values.shape == (2, 3, 5) and 0.5 < values.min() and values.max() < 1.3
+
+
+def test_muon_is_for_hidden_matrices():
+    matrices = (
+        "encoder.stack.segments.0.self_attention.query.kernel", "decoder.from_context.kernel",
+        "layers.cells.0.input_kernel", "stack.segments.0.feed_forward.experts.output.kernel",
+        "embedding.projection.kernel",
+    )  # fmt: skip
+    others = (
+        "vocabulary.output_kernel", "vocabulary.projection.kernel", "head.kernel", "output.kernel", "norm.scale",
+        "features.convolutions.0.kernel", "features.segments.0.convolution_1.kernel", "features.stem.kernel",
+        "stack.segments.0.self_attention.query.bias", "positions.table", "first_kernel",
+    )  # fmt: skip
+    assert all(map(hidden, matrices)) and not any(map(hidden, others))
 
 
 def test_every_optimizer_of_the_registry_is_tested():

@@ -69,7 +69,7 @@ ON_FOUR_DEVICES = """
 
     def parts_of(kind, settings):
         optimizer = [("training.optimizer", {"kind": kind, **settings}), ("training.schedule", "constant"),
-                     ("training.learning_rate", 0.02 if kind.startswith("ada") and kind != "adadelta" else 0.5)]
+                     ("training.learning_rate", 0.02 if kind in ("adam", "adamw", "adafactor", "muon") else 0.5)]
         model = dict(width=16, num_heads=4, num_layers=2, dropout_rate=0.1)
         parts = build_experiment(resolved(**model).override([("vocabulary_size", 32), *optimizer]))
         make, training = lambda rngs: parts.model(rngs=rngs), parts.training()
@@ -126,6 +126,7 @@ KINDS = {
     "adafactor": {"min_dim_size_to_factor": 16},
     "sgd": {"momentum": 0.5},
     "adadelta": {},
+    "muon": {},
     "simplex": {"inner": {"kind": "sgd", "momentum": 0.5}},
 }
 
