@@ -63,6 +63,12 @@ ALSO: dict[str, tuple[str, ...]] = {
     "entmax": ("alpha-entmax", "adaptively sparse attention"),
     "forgetting": ("FoX", "Forgetting Transformer"),
     "length_scaled": ("SSMax", "Scalable-Softmax"),
+    "moba": ("MoBA", "mixture of block attention"),
+    "native_sparse": ("NSA",),
+    "indexed": ("DSA", "DeepSeek sparse attention", "lightning indexer"),
+    "path": ("PaTH", "Householder positions"),
+    "multi_token": ("MTA",),
+    "tensor_product": ("TPA",),
     "exclusive": ("XSA", "belief attention"),
 }
 

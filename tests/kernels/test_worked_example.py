@@ -19,7 +19,12 @@ from attention_research.kernels.positions import contextual_attention, fire_bias
 from attention_research.kernels.variants import (
     entmax15_attention,
     forgetting_attention,
+    indexed_attention,
     length_scaled_attention,
+    moba_attention,
+    multi_token_attention,
+    native_sparse_attention,
+    path_attention,
     selective_attention,
     sparsemax_attention,
     stick_breaking_attention,
@@ -47,6 +52,17 @@ def talking_heads(x):
     return talking_heads_attention(*x.qkv, jnp.eye(2) + 0.1 * x.mix[0], jnp.eye(2) - 0.1 * x.mix[0], is_causal=True)
 
 
+def path(x):
+    direction = x.w / jnp.linalg.norm(x.w, axis=-1, keepdims=True)
+    return path_attention(*x.qkv, direction, 2 * jax.nn.sigmoid(x.b), chunk_size=3)
+
+
+def multi_token_kernel(x):
+    """A correlation as in the released code: the present query is the last row. The kernel is turned for that."""
+    kernel = 0.1 * x.F.reshape(-1)[:12].reshape(2, 2, 3) + jnp.array([[0, 0, 0], [0, 1.0, 0]])
+    return kernel[:, ::-1, ::-1]
+
+
 MADE = {
     "ssmax": lambda x: length_scaled_attention(*x.qkv, jnp.array([0.43, 1]), is_causal=True),
     "sparsemax": lambda x: sparsemax_attention(*x.qkv, is_causal=True),
@@ -58,6 +74,11 @@ MADE = {
     "stick_breaking": lambda x: stick_breaking_attention(*x.qkv),
     "kerple": kerple,
     "fire": fire,
+    "path": path,
+    "mta": lambda x: multi_token_attention(*x.qkv, multi_token_kernel(x)),
+    "nsa": lambda x: native_sparse_attention(*x.qkv, jax.nn.sigmoid(x.lam), block_size=2, num_blocks=1, window=1),
+    "moba": lambda x: moba_attention(*x.qkv, block_size=2, top_k=1),
+    "dsa": lambda x: indexed_attention(*x.qkv, x.w, x.a[:, :, 0], x.f, top_k=2),
     "xsa": lambda x: without_own_value(dot_product_attention(*x.qkv, is_causal=True), x.v),
 }
 #: Outputs [T N Hv] in one row of 16 numbers, positions slowest.
@@ -84,6 +105,16 @@ fire: -0.579302 -0.196196 0.898764 1.145222 -0.820523 -0.390167 0.712896 -1.1702
     -0.936620 -0.482238 0.996463 0.754560 -1.173397 -0.688947 0.705009 0.784375
 xsa: 0.000000 0.000000 0.000000 0.000000 -0.048127 0.080159 0.253244 0.082224
     0.059450 -0.283034 -0.062917 0.114719 -0.316888 0.281326 0.759377 0.124706
+path: -0.579302 -0.196196 0.898764 1.145222 -0.774937 -0.353510 0.702462 -1.300277
+    -0.986125 -0.522043 1.010924 0.687963 -1.125135 -0.651790 0.551621 0.690516
+mta: -0.579302 -0.196196 0.898764 1.145222 -0.805520 -0.378102 0.703744 -1.284307
+    -0.944153 -0.488540 1.002180 0.674148 -1.154111 -0.671311 0.675032 0.840208
+nsa: -0.389635 -0.131960 0.852468 1.086231 -0.786347 -0.379918 0.764105 -1.138701
+    -1.035363 -0.463227 0.940657 0.118597 -0.846024 -0.407694 0.850640 1.479286
+moba: -0.579302 -0.196196 0.898764 1.145222 -0.788218 -0.364189 0.702394 -1.301127
+    -0.463170 -0.097287 1.257015 0.689404 -0.421668 -0.180101 0.449662 1.136212
+dsa: -0.579302 -0.196196 0.898764 1.145222 -0.788218 -0.364189 0.702394 -1.301127
+    -1.071895 -0.592300 0.865378 0.729307 -1.251786 -0.736493 1.070305 -0.131303
 """
 EXPECTED = {name: np.float64(numbers.split()) for name, numbers in re.findall(r"(\w+):([^:a-z]+)", NUMBERS)}
 

@@ -65,4 +65,4 @@ def weighted_values(weights: Float[Array, "B N T S"], value: Float[Array, "B S K
     """The sum of the values weighted by pair, in the values' dtype. Head n reads the values of its group."""
     (B, N, T, S), K = weights.shape, value.shape[2]
     grouped = weights.astype(value.dtype).reshape(B, K, N // K, T, S)
-    return einsum("BKGTS,BSKH->BTKGH", grouped, value).reshape(B, T, N, -1).astype(value.dtype)
+    return einsum("BKGTS,BSKH->BTKGH", grouped, value).reshape(B, T, N, value.shape[3]).astype(value.dtype)

@@ -12,6 +12,11 @@ from attention_research.kernels.variants.forgetting import forget_bias, forgetti
 from attention_research.kernels.variants.grouped_query import grouped_query_attention, pool_heads
 from attention_research.kernels.variants.latent import absorbed_latent_attention, latent_attention
 from attention_research.kernels.variants.length_scaled import length_scaled_attention, length_scaled_query
+from attention_research.kernels.variants.lightning_indexer import index_loss, index_scores, indexed_attention, top_keys
+from attention_research.kernels.variants.moba import moba_attention
+from attention_research.kernels.variants.multi_token import convolved_pairs, multi_token_attention
+from attention_research.kernels.variants.native_sparse import native_sparse_attention
+from attention_research.kernels.variants.path import path_attention, path_logits, reflected_keys
 from attention_research.kernels.variants.query_key_l2 import query_key_l2_attention
 from attention_research.kernels.variants.query_key_norm import query_key_norm_attention
 from attention_research.kernels.variants.selective import selective_attention, selective_bias
@@ -23,3 +28,4 @@ from attention_research.kernels.variants.stick_breaking import stick_breaking_at
 from attention_research.kernels.variants.streaming import RollingCache, streaming_attention, streaming_attention_step
 from attention_research.kernels.variants.talking_heads import talking_heads_attention
 from attention_research.kernels.variants.temperature import temperature_attention
+from attention_research.kernels.variants.tensor_product import tensor_product_attention, tensor_product_heads

@@ -1,0 +1,57 @@
+"""Mixture of block attention (MoBA), Lu et al. 2025 (arXiv 2502.13189), section 2.2: softmax(Q K^T scale) V over the
+keys of the query's own block and of the k - 1 earlier blocks with the largest q_i mean(k_block).
+
+Each head of each query chooses its blocks. The choice has no parameters and no gradient. `top_k` counts the query's own
+block, as in the released code. With as many blocks as there are it is causal attention. Blocks are counted from the
+first visible key, so that packed examples choose among their own blocks. This form computes all logits.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.attention.pairs import pair_logits, weighted_values
+from attention_research.kernels.variants.example_blocks import example_blocks, largest_blocks
+
+
+def moba_attention(
+    query: Float[Array, "B T N H"],
+    key: Float[Array, "B S K H"],
+    value: Float[Array, "B S K Hv"],
+    mask: Bool[Array, "#B #N #T #S"] | None = None,
+    *,
+    block_size: int,
+    top_k: int,
+    scale: float | int | None = None,
+    query_offset: int | Int[Array, ""] = 0,
+) -> Float[Array, "B T N Hv"]:
+    """Causal attention to `top_k` blocks of `block_size` keys, the query's own included.
+
+    Query i is at position i + `query_offset` of the keys. Other arguments are those of `dot_product_attention`. A query
+    with no visible key gives 0 with gradient 0. Raises ValueError naming the argument and the axis.
+
+    >>> x, value = jnp.ones((1, 4, 1, 1)), jnp.eye(4)[None, :, None]  # the result shows the weights
+    >>> print(moba_attention(x, x, value, block_size=2, top_k=1)[0, :, 0])
+    [[1.  0.  0.  0. ]
+     [0.5 0.5 0.  0. ]
+     [0.  0.  1.  0. ]
+     [0.  0.  0.5 0.5]]
+    """
+    if top_k < 1:
+        raise ValueError(f"top_k: expected at least 1, got {top_k}")
+    logits, visible = pair_logits(
+        query, key, mask, value=value, scale=scale, is_causal=True, query_offset=query_offset
+    )  # fmt: skip
+    blocks = example_blocks(visible, block_size, query_offset)
+    number = jnp.arange(blocks.count, dtype=jnp.int32)
+    counts = blocks.sums(jnp.ones(visible.shape, logits.dtype))
+    means = blocks.sums(lax.stop_gradient(logits)) / jnp.maximum(counts, 1)
+    scores = jnp.where((number < blocks.own) & (counts > 0), means, -jnp.inf)
+    chosen = jnp.broadcast_to(number == blocks.own, scores.shape)
+    if top_k > 1:
+        chosen = chosen | largest_blocks(scores, top_k - 1)
+    weights = softmax_or_zero(logits, visible & blocks.spread(chosen))
+    return weighted_values(weights, value)
