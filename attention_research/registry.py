@@ -36,6 +36,16 @@ _BY_PLACE = {CROSS: "it mixes positions of one sequence and does not attend to t
 _LONG_RANGE = dict.fromkeys(
     (CAUSAL, CROSS), "it supports only self-attention of an encoder, as in the Long Range Arena"
 )
+_OF_STATE = {
+    ENCODER: "its state only knows earlier positions",
+    CROSS: "its state holds one sequence, and a target does not look up the tokens of a source in it",
+}
+
+
+def _state(target: str) -> Attention:
+    """A self-attention with a state of constant size, for decoders."""
+    return Attention(f"state.{target}", (CAUSAL, PROMPTED), _OF_STATE)
+
 
 ATTENTION = {
     "standard": Attention("standard:StandardAttention", (*_SELF, CROSS)),
@@ -90,6 +100,13 @@ ATTENTION = {
     "random_synthesizer": Attention("random_synthesizer:RandomSynthesizer", _BOTH, _BY_PLACE),
     "random_synthesizer_plus": Attention("random_plus:RandomSynthesizerPlus", _BOTH, _BY_PLACE),
     "random_synthesizer_plus_alpha": Attention("random_plus_alpha:RandomSynthesizerPlusAlpha", _BOTH, _BY_PLACE),
+    # Self-attention with a state of constant size.
+    "retnet": _state("retnet:RetNet"),
+    "gla": _state("gla:GatedLinearAttention"),
+    "mamba2": _state("mamba2:Mamba2"),
+    "deltanet": _state("deltanet:DeltaNet"),
+    "gated_deltanet": _state("gated_deltanet:GatedDeltaNet"),
+    "kda": _state("kda:KimiDeltaAttention"),
     # The variants of the Long Range Arena.
     "linear": Attention("linear:LinearAttention", (ENCODER,), _LONG_RANGE),
     "performer": Attention("performer:PerformerAttention", (ENCODER,), _LONG_RANGE),

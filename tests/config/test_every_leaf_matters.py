@@ -104,6 +104,7 @@ LONG = {
     "bert", "t5_untied_output", "t5_untied_encoder", "t5_untied", "factorized_shared", "adaptive_input",
     "partial_rms_norm", "low_rank_synthesizer", "dynamic_convolution", "dense_synthesizer_plus_alpha", "learned_normed",
     "product_key_memory", "relative", "alibi", "linear", "dot_synthesizer", "concatenated", "layer_norm_simple",
+    "retnet", "gla", "mamba2", "deltanet", "gated_deltanet", "kda",
     "detach_norm", "shared_with_bias", "untied", "adaptive_softmax", "mixture_of_softmaxes", "inverse_sqrt",
 }  # fmt: skip
 #: Kinds that need data of their own, which these probes do not have -> the test of their effect.

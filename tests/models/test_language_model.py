@@ -10,6 +10,7 @@ import pytest
 from attention_research.config import ConfigError
 from attention_research.decoding import BeamSearch
 from attention_research.tokens import BOS, PAD
+from tests.layers.state_kinds import STATE_KINDS
 from tests.models.facts import QUICKLY, batch_of
 
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
@@ -30,11 +31,13 @@ KINDS = {
         f"prefix-{kind}": {**T5, "self_attention": {"kind": kind}, "decoder": {"kind": "prefix"}}
         for kind in ("alibi", "rotary")
     },
+    **{f"causal-{kind}": {**T5, "self_attention": {"kind": kind, **STATE_KINDS[kind]}} for kind in STATE_KINDS},
     "prefix-relative": {"self_attention": {"kind": "relative", "max_distance": 3}, "decoder": {"kind": "prefix"}},
 }
 
 
-SLOW = ("prefix-relative", "prefix-alibi", "prefix-rotary", "prefix", "causal-t5", "prefix-t5")
+SLOW = ("prefix-relative", "prefix-alibi", "prefix-rotary", "prefix", "causal-t5", "prefix-t5",
+        *(f"causal-{kind}" for kind in STATE_KINDS))  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,8 @@ from facts import (
     moved,
 )  # fmt: skip
 
+from tests.layers.state_kinds import STATE_KINDS
+
 VARIANTS = {
     "standard": {},
     "unscaled": {"self_attention": {"kind": "unscaled"}},
@@ -49,6 +51,10 @@ VARIANTS = {
             "random_synthesizer_plus",
             "random_synthesizer_plus_alpha",
         )
+    },
+    **{
+        kind: {"self_attention": {"kind": kind, **settings}, "positions": {"kind": "none"}}
+        for kind, settings in STATE_KINDS.items()
     },
     "separate_vocabulary": {"vocabulary": {"kind": "separate"}},
     **{
@@ -171,7 +177,7 @@ SLOW = (
     "factorized_shared", "adaptive_softmax", "random_synthesizer", "t5_untied", "gated", "switch_released",
     "adaptive_input", "mixture_of_softmaxes", "relative", "dense_synthesizer_plus_alpha", "separate_vocabulary",
     "learned", "linformer", "no_positions", "adaptive_universal", "funnel", "branched", "transparent", "fixup",
-    "pre_norm", "dynamic_convolution", "rotary", "t5", "experts_and_a_memory",
+    "pre_norm", "dynamic_convolution", "rotary", "t5", "experts_and_a_memory", *STATE_KINDS,
 )  # fmt: skip
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in VARIANTS]
 

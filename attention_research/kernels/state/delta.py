@@ -97,11 +97,12 @@ def delta_step(
     """
     long = lambda x: None if x is None else x[:, None]
     _check(*map(long, (query, key, value, beta, log_decay, mask, reset)), state)
-    beta = beta[..., None]
-    read = key if log_decay is None else decayed(key, log_decay)
+    wide = lambda x: x.astype(state.dtype)
+    beta, read = wide(beta)[..., None], wide(key)
+    read = read if log_decay is None else decayed(read, wide(log_decay))
     return state_step(
-        state, query, key, beta * value, log_decay=log_decay, read=read, write=-beta * key, mask=mask, reset=reset,
-        scale=scale,
+        state, query, key, beta * wide(value), log_decay=log_decay, read=read, write=-beta * wide(key), mask=mask,
+        reset=reset, scale=scale,
     )  # fmt: skip
 
 
