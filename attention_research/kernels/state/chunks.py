@@ -57,7 +57,7 @@ def over_chunks(
         x = x.reshape(B, chunks, size, *x.shape[2:])
         return x.transpose(1, 0, 3, 2, *range(4, x.ndim))
 
-    def run(carry: tuple[Array, Array | None], chunk: tuple[Any, Array | None]) -> tuple[Any, Array]:
+    def run(carry: tuple[Array, Any], chunk: tuple[Any, Array | None]) -> tuple[Any, Array]:
         (state, entering), (xs, segment) = carry, chunk
         xs = jax.tree.map(lambda x: x.astype(accumulator(x.dtype)), xs)
         places = Places(lower, None, None)

@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.state.chunks import Places, carried, chunk_length, kept, over_chunks
 from attention_research.kernels.state.decay import decay_products, decayed
-from attention_research.kernels.state.state_attention import decay_axes, first_state, only_real, state_step
+from attention_research.kernels.state.state_attention import decay_axes, first_state, only_real, state_step, with_length
 
 
 def delta_attention(
@@ -95,8 +95,7 @@ def delta_step(
     >>> output.item()
     1.75
     """
-    long = lambda x: None if x is None else x[:, None]
-    _check(*map(long, (query, key, value, beta, log_decay, mask, reset)), state)
+    _check(*map(with_length, (query, key, value, beta, log_decay, mask, reset)), state=state, name="state")
     wide = lambda x: x.astype(state.dtype)
     beta, read = wide(beta)[..., None], wide(key)
     read = read if log_decay is None else decayed(read, wide(log_decay))
@@ -108,11 +107,11 @@ def delta_step(
 
 def _check(
     query: Array, key: Array, value: Array, beta: Array, log_decay: Array | None, mask: Array | None,
-    reset: Array | None, state: Array | None,
+    reset: Array | None, state: Array | None, name: str = "initial_state",
 ) -> None:  # fmt: skip
     """Raises ValueError naming the argument and the axis."""
     check_shapes(
         query=(query, "B T N H"), key=(key, "B T N H"), value=(value, "B T N Hv"), beta=(beta, "B T N"),
         log_decay=decay_axes(log_decay), mask=(mask, "B T"), reset=(reset, "B T"),
-        initial_state=(state, "B N H Hv"),
+        **{name: (state, "B N H Hv")},
     )  # fmt: skip

@@ -27,6 +27,8 @@ digits in float32 if the entries of A exceed 1. States and decays are in float32
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
@@ -122,36 +124,37 @@ def state_step(
     >>> output.item()
     2.5
     """
-    long = lambda x: None if x is None else x[:, None]
-    query, key, value, log_decay, read, write, mask, reset = map(
-        long, (query, key, value, log_decay, read, write, mask, reset)
-    )
-    _check(query, key, value, log_decay, read, write, mask, reset, state)
-    key, value, read, write, log_decay = only_real(mask, key, value, read, write, log_decay)
-    now = lambda x: None if x is None else x[:, 0].astype(state.dtype)
+    _check(*map(with_length, (query, key, value, log_decay, read, write, mask, reset)), state=state, name="state")
+    wide = lambda x: x.astype(state.dtype)
     if reset is not None:
-        state = jnp.where(reset[:, 0, None, None, None], jnp.zeros_like(state), state)
+        state = jnp.where(reset[:, None, None, None], jnp.zeros_like(state), state)
     after = state
     if log_decay is not None:
-        decay = jnp.exp(now(log_decay))
+        decay = jnp.exp(wide(log_decay))
         after = after * (decay[..., None] if decay.ndim == 3 else decay[..., None, None])
-    if read is not None:
-        after += now(write)[..., None] * jnp.einsum("BNH,BNHV->BNV", now(read), state)[:, :, None]
-    after += now(key)[..., None] * now(value)[:, :, None]
+    if read is not None and write is not None:
+        after += wide(write)[..., None] * jnp.einsum("BNH,BNHV->BNV", wide(read), state)[:, :, None]
+    after += wide(key)[..., None] * wide(value)[:, :, None]
+    after = after if mask is None else jnp.where(mask[:, None, None, None], after, state)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    output = jnp.einsum("BNH,BNHV->BNV", now(query) * scale, after)
+    output = jnp.einsum("BNH,BNHV->BNV", wide(query) * scale, after)
     return after, output.astype(query.dtype)
+
+
+def with_length(x: Any) -> Any:
+    """An array of one position [B ...] as a sequence [B 1 ...]."""
+    return None if x is None else x[:, None]
 
 
 def _check(
     query: Array, key: Array, value: Array, log_decay: Array | None, read: Array | None, write: Array | None,
-    mask: Array | None, reset: Array | None, state: Array | None,
+    mask: Array | None, reset: Array | None, state: Array | None, name: str = "initial_state",
 ) -> None:  # fmt: skip
     """Raises ValueError naming the argument and the axis."""
     check_shapes(
         query=(query, "B T N H"), key=(key, "B T N H"), value=(value, "B T N Hv"), log_decay=decay_axes(log_decay),
         read=(read, "B T N H"), write=(write, "B T N H"), mask=(mask, "B T"), reset=(reset, "B T"),
-        initial_state=(state, "B N H Hv"),
+        **{name: (state, "B N H Hv")},
     )  # fmt: skip
     if (read is None) != (write is None):
         raise ValueError("read: expected together with write, or neither of them")

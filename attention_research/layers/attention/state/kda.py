@@ -14,7 +14,6 @@ import jax
 from flax import nnx
 from jaxtyping import Array
 
-from attention_research.kernels.rms_norm import rms_norm
 from attention_research.layers.attention.state.deltanet import DeltaNet
 from attention_research.layers.attention.state.state_attention import Inputs
 from attention_research.layers.attention.state.step_size import StepSize
@@ -44,5 +43,6 @@ class KimiDeltaAttention(DeltaNet):
 
     def finish(self, context: Array, x: Array, given: Inputs) -> Array:
         """The norm of the heads, the gate and the projection."""
-        joined = rms_norm(context, self.norm_scale[...]).reshape(*x.shape[:2], -1)
-        return self.output(joined * jax.nn.sigmoid(self.gate_up(self.gate_down(x))))
+        return self.output(
+            self.normalized(context).reshape(*x.shape[:2], -1) * jax.nn.sigmoid(self.gate_up(self.gate_down(x)))
+        )

@@ -16,7 +16,6 @@ from flax import nnx
 from jaxtyping import Array
 
 from attention_research.errors import ConfigError
-from attention_research.kernels.rms_norm import rms_norm
 from attention_research.layers.attention.state.state_attention import Inputs, StateAttention
 from attention_research.layers.attention.state.step_size import StepSize
 from attention_research.layers.linear import Linear
@@ -71,5 +70,4 @@ class Mamba2(StateAttention):
     def finish(self, context: Array, x: Array, given: Inputs) -> Array:
         """The skip connection D, the gate, the norm after it, and the projection."""
         context = context + self.skip[...].astype(x.dtype)[:, None] * given["value"]
-        gated = context.reshape(*x.shape[:2], -1) * jax.nn.silu(self.gate(x))
-        return self.output(rms_norm(gated, self.norm_scale[...]))
+        return self.output(self.normalized(self.gated(context.reshape(*x.shape[:2], -1), x)))

@@ -46,9 +46,9 @@ class ShortConvolution(nnx.Module):
         T, last = x.shape[1], self.kernel_width - 1
         x = x if real is None else jnp.where(real[..., None], x, jnp.zeros_like(x))
         window = jnp.concatenate([taps["inputs"], x], axis=1)
-        kernel, y = self.filter_kernel[...].astype(accumulator(x.dtype)), 0
+        kernel = self.filter_kernel[...].astype(accumulator(x.dtype))
+        y = jnp.zeros(x.shape, kernel.dtype) if self.bias is None else self.bias[...].astype(kernel.dtype)
         for tap in range(self.kernel_width):
             here = window[:, tap : tap + T].astype(kernel.dtype)
             y = y + kernel[:, tap] * (here if visible is None else jnp.where(visible[:, :, tap, None], here, 0.0))
-        y = y if self.bias is None else y + self.bias[...].astype(kernel.dtype)
         return y.astype(x.dtype), {"inputs": window[:, window.shape[1] - last :]}

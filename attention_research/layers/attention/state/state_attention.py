@@ -129,13 +129,20 @@ class StateAttention(nnx.Module):
     def finish(self, context: Float[Array, "B T N Hv"], x: Float[Array, "B T D"], given: Inputs) -> Array:
         """Maps the outputs of the heads to the output of the layer. `given` are the arguments of the kernel."""
         del given
-        if self.norm_scale is not None:
-            context = context if self.norm_over == "head" else context.reshape(*x.shape[:2], -1)
-            context = rms_norm(context, self.norm_scale[...])
-        joined = context.reshape(*x.shape[:2], -1)
-        if self.gate is not None and self.gate_by is not None:
-            joined = joined * self.gate_by(self.gate(x))
-        return self.output(joined)
+        joined = self.normalized(context).reshape(*x.shape[:2], -1)
+        return self.output(self.gated(joined, x))
+
+    def normalized(self, context: Float[Array, "B T *N Hv"]) -> Float[Array, "B T *N Hv"]:
+        """The outputs of the heads over their RMS, or over that of all heads together."""
+        if self.norm_scale is None:
+            return context
+        if self.norm_over == "all":
+            context = context.reshape(*context.shape[:2], -1)
+        return rms_norm(context, self.norm_scale[...])
+
+    def gated(self, joined: Float[Array, "B T C"], x: Float[Array, "B T D"]) -> Float[Array, "B T C"]:
+        """The joined heads, multiplied by their gate."""
+        return joined if self.gate is None or self.gate_by is None else joined * self.gate_by(self.gate(x))
 
     def given(
         self, x: Float[Array, "B T D"], taps: dict[str, Array], offset: Offset, mask: Mask | None, where: Places
@@ -144,7 +151,7 @@ class StateAttention(nnx.Module):
         projected = jnp.concatenate([self.query(x), self.key(x), self.value(x)], axis=-1)
         if self.convolution is not None:
             width = self.convolution.kernel_width
-            visible = None if where.reset is None else visible_taps(mask, width)
+            visible = None if mask is None or where.reset is None else visible_taps(mask, width)
             projected, taps = self.convolution(projected, taps, where.real, visible)
         if self.activated or self.convolution is not None:
             projected = jax.nn.silu(projected)
