@@ -47,6 +47,8 @@ def _state(target: str) -> Attention:
     return Attention(f"state.{target}", (CAUSAL, PROMPTED), _OF_STATE)
 
 
+_ONE_STACK = {CROSS: "it mixes the values of the positions of one sequence"}
+
 ATTENTION = {
     "standard": Attention("standard:StandardAttention", (*_SELF, CROSS)),
     "unscaled": Attention("unscaled:UnscaledAttention", (*_SELF, CROSS)),
@@ -88,6 +90,25 @@ ATTENTION = {
         "branched_t5:BranchedT5Attention",
         _BOTH,
         {CROSS: "relative positions are distances within one sequence; use branched"},
+    ),
+    # Layers of one stack that differ from or depend on each other.
+    "interleaved": Attention(
+        "interleaved:InterleavedAttention",
+        (CAUSAL,),
+        {
+            ENCODER: "its layers are self-attentions of a decoder",
+            CROSS: "it lays out the self-attentions of a stack",
+        },
+    ),
+    "value_residual": Attention("value_residual:ValueResidualAttention", _BOTH, _ONE_STACK),
+    "cross_layer": Attention("cross_layer:CrossLayerAttention", _BOTH, {**_ONE_STACK, **_BY_DISTANCE}),
+    "yoco": Attention(
+        "yoco:YOCOAttention",
+        (CAUSAL,),
+        {
+            ENCODER: "it saves the cache of a decoder; an encoder has none",
+            **_BY_DISTANCE,
+        },
     ),
     # Self-attention that mixes neighbours or positions of a sequence, instead of or in addition to dot products.
     "lightweight_convolution": Attention("lightweight_convolution:LightweightConvolution", _BOTH, _BY_PLACE),

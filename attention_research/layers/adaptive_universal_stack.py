@@ -113,9 +113,10 @@ class AdaptiveUniversalStack(UniversalStack):
     def segment(
         self, number: int, x: Float[Array, "B T D"], inputs: Mapping[str, Mapping[str, Any]], *,
         each: Mapping[str, Mapping[str, Any]] | None = None, key: Key[Array, ""] | None = None,
+        handed: dict[str, Any] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:  # fmt: skip
         """Returns (output, aux with the ponder cost of each row [B])."""
-        carry, aux = super().segment(number, begin(x), inputs, each=each, key=key)
+        carry, aux = super().segment(number, begin(x), inputs, each=each, key=key, handed=handed)
         _, output, counts = parts(carry)
         ponder = jnp.mean(jnp.sum(counts[..., 1:].astype(jnp.float32), axis=-1), axis=-1)
         return output, {**aux, "hidden": parts(aux["hidden"])[1], "loss": {"ponder": self.ponder_weight * ponder}}

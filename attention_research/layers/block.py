@@ -50,6 +50,16 @@ def terms(kinds: str, names: str) -> Iterator[tuple[str, str]]:
     return zip(kinds.split("+"), names.split("+"), strict=True)
 
 
+def _of_layer(child: Any, name: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What a child asks for of ``inputs["layer"]``: the number of its layer, what a lower layer hands over."""
+    given, layer = {}, inputs.get("layer", {})
+    if getattr(child, "takes_depth", False):
+        given["depth"] = layer["depth"]
+    if getattr(child, "takes_handed", False):
+        given["handed"] = layer["handed"][name]
+    return given
+
+
 def _tokens(child: Any, inputs: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     """The mask of non-padding tokens, for a child that takes it; otherwise empty."""
     return inputs.get("tokens", {}) if getattr(child, "takes_real", False) else {}
@@ -88,7 +98,9 @@ class Block(nnx.Module):
     `children` maps the kind of a step to the constructor of its module, which is called with `rngs`. The `inputs` of a
     call map a kind to the keyword arguments of that child (masks, the memory). All children except norms and shifts
     return (y, aux). A child whose class sets `takes_key` also gets a random `key` if the call has one. A child whose
-    class sets `takes_real` also gets the mask of non-padding tokens, which `inputs` holds under "tokens".
+    class sets `takes_real` also gets the mask of non-padding tokens, which `inputs` holds under "tokens". One whose
+    class sets `takes_depth` gets the number of its layer as `depth`, and one that sets `takes_handed` gets as `handed`
+    what the child of the same name in a lower layer returned in ``aux["handed"]``. The stack gives both under "layer".
     """
 
     def __init__(
@@ -142,7 +154,8 @@ class Block(nnx.Module):
                 return child(y)
             draws = getattr(child, "takes_key", False)
             own = {"key": jax.random.fold_in(key, position)} if draws and key is not None else {}
-            y, collected[name] = child(y, **inputs.get(kind, {}), **_tokens(child, inputs), **own)
+            given = {**inputs.get(kind, {}), **_tokens(child, inputs), **_of_layer(child, name, inputs)}
+            y, collected[name] = child(y, **given, **own)
             return y
 
         return self.run(x, key, apply), collected
@@ -176,7 +189,7 @@ class Block(nnx.Module):
                 return child(y)
             if isinstance(child, LooksBack):
                 assert isinstance(child, ReadsPrompt), f"{name}: {type(child).__name__} cannot begin with a prompt"
-                y, kept["caches"][name] = child.prefill(y, length, **given)
+                y, kept["caches"][name] = child.prefill(y, length, **given, **_of_layer(child, name, inputs))
             else:
                 y, _ = child(y, **given, **_tokens(child, inputs))
             return y
@@ -187,7 +200,10 @@ class Block(nnx.Module):
         self, x: Float[Array, "B 1 D"], caches: dict[str, Any], memory: dict[str, Any], index: Int[Array, ""],
         shared: Mapping[str, Any],
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Any], dict[str, Any]]:  # fmt: skip
-        """Decodes one position. Returns (y, the updated caches, {child name: its aux})."""
+        """Decodes one position. Returns (y, the updated caches, {child name: its aux}).
+
+        `shared` maps the kind of a child to the module that the stack owns for it, and "layer" as in a call.
+        """
         grown, collected = dict(caches), {}
 
         def apply(kind: str, name: str, position: int, y: Array) -> Array:
@@ -195,10 +211,11 @@ class Block(nnx.Module):
             child = getattr(self, name)
             if kind in PLAIN:
                 return child(y)
+            given = {"shared": shared.get(kind), **_of_layer(child, name, shared)}
             if name in caches:
-                y, grown[name], collected[name] = child.step(y, caches[name], index, shared=shared.get(kind))
+                y, grown[name], collected[name] = child.step(y, caches[name], index, **given)
             elif name in memory:
-                y, collected[name] = child.attend_cached(y, memory[name], shared=shared.get(kind))
+                y, collected[name] = child.attend_cached(y, memory[name], **given)
             else:
                 y, collected[name] = child(y)
             return y

@@ -13,6 +13,7 @@ import jax
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
+from attention_research.errors import ConfigError
 from attention_research.layers.block import Block
 from attention_research.layers.structure import split
 from attention_research.parallel.scope import activations, axis_size, gathered, regathering
@@ -33,9 +34,25 @@ def unstacked(tree: Any, length: int) -> list[Any]:
     return [jax.tree.unflatten(structure, [piece[l] for piece in pieces]) for l in range(length)]
 
 
+def _asked(block: Block, what: str) -> list[str]:
+    """The names of the children whose class sets the attribute `what`."""
+    return [name for name, child in vars(block).items() if getattr(child, what, False) is True]
+
+
+def _handed_over(aux: dict[str, Any], handed: dict[str, Any]) -> dict[str, Any]:
+    """Takes "handed" out of the aux of a segment. Returns what is handed over after it, by the name of the child."""
+    given = {name: one.pop("handed") for name, one in aux.items() if isinstance(one, dict) and "handed" in one}
+    return {**handed, **{name: jax.tree.map(lambda x: x[-1], one) for name, one in given.items()}}
+
+
 def _with(inputs: Inputs, own: Inputs) -> Inputs:
     """Merges the inputs that all layers share with the inputs of one layer."""
     return {**inputs, **{kind: {**inputs.get(kind, {}), **given} for kind, given in own.items()}}
+
+
+def _at(depth: Array | None, shared: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The modules that the stack owns, and the number of one layer."""
+    return {**shared, "layer": {**shared["layer"], "depth": depth}}
 
 
 def _whole(block: nnx.Module) -> Any:
@@ -59,6 +76,7 @@ class Stack(nnx.Module):
     ):
         self.repeats = tuple(repeat for _, repeat in segments)
         self.unroll, self.remat = unroll, remat
+        self.depths = tuple(sum(self.repeats[:number]) for number in range(len(self.repeats)))
         self.segments = nnx.List(
             [
                 jax.vmap(lambda key, block=block: block(rngs=nnx.Rngs(key)))(
@@ -67,6 +85,18 @@ class Stack(nnx.Module):
                 for block, repeat in segments
             ]
         )
+
+    def _layer(self, number: int, handed: dict[str, Any]) -> tuple[Int[Array, "L"] | None, Inputs]:
+        """(the numbers of the layers of a segment, or None if no child asks for them; what they are handed)."""
+        block = self.segments[number]
+        wanted = _asked(block, "takes_handed")
+        if missing := [name for name in wanted if name not in handed]:
+            kind = type(getattr(block, missing[0])).__name__
+            raise ConfigError(f"{missing[0]}: {kind} of layer {self.depths[number] + 1} needs a lower layer that hands "
+                              "over its keys or values")  # fmt: skip
+        first, repeat = self.depths[number], self.repeats[number]
+        depth = first + jax.numpy.arange(repeat, dtype="int32") if _asked(block, "takes_depth") else None
+        return depth, {"handed": {name: handed[name] for name in wanted}}
 
     def _owned(self, repeat: int) -> int:
         """The number of layers whose weights a segment of `repeat` layers stores."""
@@ -80,26 +110,30 @@ class Stack(nnx.Module):
         self, x: Float[Array, "B T D"], inputs: Inputs, *, each: Inputs | None = None, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """Returns (y, aux). Blocks share `inputs`; each has its own key and its slice of `each` (arrays [L ...])."""
-        collected = {}
+        collected: dict[str, Any] = {}
+        handed: dict[str, Any] = {}
         for number in range(len(self.repeats)):
-            x, collected[f"segment_{number}"] = self.segment(number, x, inputs, each=each, key=key)
+            x, aux = self.segment(number, x, inputs, each=each, key=key, handed=handed)
+            handed, collected[f"segment_{number}"] = _handed_over(aux, handed), aux
         return x, collected
 
     def segment(
         self, number: int, x: Float[Array, "B T D"], inputs: Inputs, *, each: Inputs | None = None,
-        key: Key[Array, ""] | None = None,
+        key: Key[Array, ""] | None = None, handed: dict[str, Any] | None = None,
     ) -> tuple[Float[Array, "B _ D"], dict[str, Any]]:  # fmt: skip
         """Applies one segment. `__call__` applies all segments in order."""
         repeat, (along, block_of) = self.repeats[number], self._each(self.segments[number])
         keys = None if key is None else jax.random.split(jax.random.fold_in(key, number), repeat)
+        depths, layer = self._layer(number, handed or {})
 
-        def body(x: Array, layer: tuple[Any, Any, Any]) -> tuple[Array, dict[str, Any]]:
-            own, own_inputs, block_key = layer
-            x, aux = _whole(block_of(own))(activations(x), _with(inputs, own_inputs), key=block_key)
+        def body(x: Array, of_layer: tuple[Any, Any, Any, Any]) -> tuple[Array, dict[str, Any]]:
+            own, own_inputs, block_key, depth = of_layer
+            given = {**_with(inputs, own_inputs), "layer": {**layer, "depth": depth}}
+            x, aux = _whole(block_of(own))(activations(x), given, key=block_key)
             return x, {"hidden": x, **aux}
 
         body = jax.checkpoint(body) if self.remat else regathering(body)
-        return self._over_layers(body, x, (along, self._of_segment(number, each), keys), repeat)
+        return self._over_layers(body, x, (along, self._of_segment(number, each), keys, depths), repeat)
 
     def _of_segment(self, number: int, each: Inputs | None) -> Inputs:
         """The slices of the per-layer inputs that belong to one segment."""
@@ -135,8 +169,13 @@ class Stack(nnx.Module):
         caches = []
         for number, repeat in enumerate(self.repeats):
             along, block_of = self._each(self.segments[number])
-            body = lambda x, own, block_of=block_of: block_of(own).prefill(x, length, inputs)
-            x, cache = self._over_layers(body, x, along, repeat)
+            depths, _ = self._layer(number, {})
+
+            def body(x: Array, layer: tuple[Any, Any], block_of: Any = block_of) -> tuple[Array, Any]:
+                own, depth = layer
+                return block_of(own).prefill(x, length, {**inputs, "layer": {"depth": depth}})
+
+            x, cache = self._over_layers(body, x, (along, depths), repeat)
             caches.append(cache)
         return x, self._kept(caches)
 
@@ -151,40 +190,48 @@ class Stack(nnx.Module):
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""], shared: Mapping[str, Any]
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
         """Decodes one position through all layers. The cached memory is returned unchanged."""
-        after, collected = [], {}
+        after: list[dict[str, Any]] = []
+        collected: dict[str, Any] = {}
+        handed: dict[str, Any] = {}
         over_layers = self._unrolled_step if self.unroll else self._scanned_step
         for number, (blocks, cache) in enumerate(zip(self.segments, caches, strict=True)):
-            x, caches, collected[f"segment_{number}"] = over_layers(blocks, x, **cache, index=index, shared=shared)
+            depths, layer = self._layer(number, handed)
+            given = {**shared, "layer": layer}
+            x, caches, aux = over_layers(blocks, x, **cache, index=index, shared=given, depths=depths)
+            handed, collected[f"segment_{number}"] = _handed_over(aux, handed), aux
             after.append({"caches": caches, "memory": cache["memory"]})
         return x, after, collected
 
     def _unrolled_step(
-        self, blocks: Block, x: Array, caches: list[Any], memory: list[Any], index: Array, shared: Mapping[str, Any]
-    ) -> tuple[Array, list[Any], dict[str, Any]]:
+        self, blocks: Block, x: Array, caches: list[Any], memory: list[Any], index: Array, shared: Mapping[str, Any],
+        depths: Array | None,
+    ) -> tuple[Array, list[Any], dict[str, Any]]:  # fmt: skip
         """Each layer updates its own cache arrays in place. Slices of stacked arrays would be copied instead."""
         after, outputs = [], []
         along, block_of = self._each(blocks)
-        for layer, before, kept in zip(unstacked(along, len(caches)), caches, memory, strict=True):
-            x, own, aux = block_of(layer).step(x, before, kept, index, shared)
+        layers = unstacked((along, depths), len(caches))
+        for (layer, depth), before, kept in zip(layers, caches, memory, strict=True):
+            x, own, aux = block_of(layer).step(x, before, kept, index, _at(depth, shared))
             after.append(own)
             outputs.append(aux)
         return x, after, jax.tree.map(lambda *arrays: jax.numpy.stack(arrays), *outputs)
 
     def _scanned_step(
-        self, blocks: Block, x: Array, caches: Any, memory: Any, index: Array, shared: Mapping[str, Any]
-    ) -> tuple[Array, Any, dict[str, Any]]:
+        self, blocks: Block, x: Array, caches: Any, memory: Any, index: Array, shared: Mapping[str, Any],
+        depths: Array | None,
+    ) -> tuple[Array, Any, dict[str, Any]]:  # fmt: skip
         """Passes the caches in the carry of the scan. As scanned outputs they would be copied."""
 
         along, block_of = self._each(blocks)
 
         def body(carry: Any, layer: Any) -> tuple[Any, Any]:
             x, caches = carry
-            layer, memory, l = layer
+            layer, memory, l, depth = layer
             own = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, l, 0, keepdims=False), caches)
-            x, own, aux = block_of(layer).step(x, own, memory, index, shared)
+            x, own, aux = block_of(layer).step(x, own, memory, index, _at(depth, shared))
             caches = jax.tree.map(lambda a, new: jax.lax.dynamic_update_index_in_dim(a, new, l, 0), caches, own)
             return (x, caches), aux
 
-        layers = jax.numpy.arange(len(jax.tree.leaves((caches, memory))[0]))
-        (x, caches), aux = jax.lax.scan(body, (x, caches), (along, memory, layers))
+        layers = jax.numpy.arange(len(jax.tree.leaves((caches, memory, along))[0]))
+        (x, caches), aux = jax.lax.scan(body, (x, caches), (along, memory, layers, depths))
         return x, caches, aux

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.block import Block
 from attention_research.layers.dropout import dropout
+from attention_research.layers.layouts.by_layer import by_layer
 from attention_research.layers.padding import real_tokens
 from attention_research.layers.stack import Stack
 from attention_research.signatures import Constructor
@@ -42,7 +43,7 @@ class Layered(nnx.Module):
         layout: Callable[..., Any] | None = None,
         stack: Callable[..., Stack] = Stack,
     ) -> None:
-        layers = [(children, num_layers)] if layout is None else layout()(children, num_layers)
+        layers = by_layer([(children, num_layers)] if layout is None else layout()(children, num_layers))
         block = partial(Block, steps=steps, dropout_rate=dropout_rate)
         segments = [(partial(block, children=some), repeat) for some, repeat in layers]
         self.dropout_rate = dropout_rate

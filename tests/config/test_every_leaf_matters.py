@@ -107,8 +107,13 @@ LONG = {
     "retnet", "gla", "mamba2", "deltanet", "gated_deltanet", "kda",
     "detach_norm", "shared_with_bias", "untied", "adaptive_softmax", "mixture_of_softmaxes", "inverse_sqrt",
 }  # fmt: skip
-#: Kinds that need data of their own, which these probes do not have -> the test of their effect.
+#: Kinds that need data of their own or several layers, which these probes do not have -> the test of their effect.
 ELSEWHERE = {
+    **{
+        (family, kind): "tests/layers/test_layers_that_differ.py"
+        for family in ("attention", "encoder_attention", "causal_attention")
+        for kind in ("interleaved", "value_residual", "cross_layer", "yoco") if kind in registry.FAMILIES[family]
+    },
     ("data", "naming"): "tests/data/test_naming.py",
     ("tokenizer", "from_run"): "tests/data/test_from_run.py",
     ("tokenizer", "hugging_face"): "tests/weights/test_imported_vocabulary.py",

@@ -36,7 +36,9 @@ MODULES = (
     "pooling",
     "residual",
 )
-VARIANTS = [(family, kind) for family in MODULES for kind in FAMILIES[family]]
+#: Kinds that only lay out the kinds of other layers.
+LAYOUTS = ("interleaved",)
+VARIANTS = [(family, kind) for family in MODULES for kind in FAMILIES[family] if kind not in LAYOUTS]
 MODELS = list(FAMILIES["model"])
 SETTINGS = dict(
     width=12, num_heads=3, head_width=None, max_length=11, rank=5, hidden_width=17, vocabulary_size=23, dtype="float32",
@@ -47,6 +49,7 @@ SETTINGS = dict(
     cross_attention=Constructor(
         lookup("cross_attention", "standard"), {"width": 12, "num_heads": 3, "head_width": None}
     ),
+    lower=Constructor(lookup("causal_attention", "standard"), {"width": 12, "num_heads": 3, "head_width": None}),
 )  # fmt: skip
 TRANSFORMER = {"width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
 PATCHES = {"side": 6, "channels": 3, "patch_side": 2, "max_length": 10, "num_classes": 5}

@@ -1,11 +1,12 @@
 """Small models built from configs, in the same way as those of experiments."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from attention_research.config import build_model, resolve
-from attention_research.layers.structure import abstract
+from attention_research.layers.structure import abstract, initializer
 
 SIZES = {"max_length": 13, "vocabulary_size": 29}
 SECTION = {"kind": "transformer", "width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
@@ -29,6 +30,14 @@ def resolved(**model):
     )  # fmt: skip
 
 
+def with_statistics(**model):
+    """(structure, parameters, statistics) of a small model. Statistics are those of a fresh model."""
+    make, (structure, parameters) = constructor(**model), built(**model)
+    if not abstract(lambda rngs: make(rngs=rngs))[2]:
+        return structure, parameters, {}
+    return structure, parameters, jax.jit(initializer(lambda rngs: make(rngs=rngs)))(jax.random.key(2))[1]
+
+
 def built(**model):
     """(structure, parameters) of a small model.
 
@@ -49,6 +58,12 @@ def built(**model):
 def small():
     """built(**model section) -> (structure, parameters)."""
     return built
+
+
+@pytest.fixture(scope="session")
+def small_with_statistics():
+    """with_statistics(**model section) -> (structure, parameters, statistics)."""
+    return with_statistics
 
 
 @pytest.fixture(scope="session")

@@ -35,15 +35,16 @@ def attend_by_rows(
     block_size: int,
     num_first: int = 0,
     query_offset: int | Int[Array, ""] = 0,
+    bias: Float[Array, "#B #N #T #S"] | None = None,
 ) -> Float[Array, "B T N Hv"]:
-    """weigh(query key^T scale, visible) value. Arguments are those of `dot_product_attention`; alignment is top-left.
+    """weigh(query key^T scale + bias, visible) value. Arguments are those of `dot_product_attention`.
 
     The first `num_first` keys are visible in addition to the window, but causality and the mask apply to them too. A
     `query_offset` that is an array makes the band a part of the mask. Raises ValueError naming the argument and the
     axis.
     """
     arrays, options = prepare(
-        query, key, value, None, mask, scale, is_causal, None, None, local_window_size, query_offset=query_offset
+        query, key, value, bias, mask, scale, is_causal, None, None, local_window_size, query_offset=query_offset
     )
     scale, left, right = options.scale, options.left, options.right
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
@@ -71,15 +72,20 @@ def attend_by_rows(
         visible = _visible(positions, columns, left, right, num_first, sliced)
         if sliced and num_first:
             columns = jnp.concatenate([jnp.arange(num_first, dtype=jnp.int32), columns])
+
+        def piece(x: Array) -> Array:
+            """The part of a mask or bias [#B #N #T #S] that belongs to the block."""
+            if not whole and x.shape[2] > 1:
+                x = jnp.take(x, jnp.minimum(positions[:, 0], T - 1), axis=2)
+            return jnp.take(x, columns, axis=3) if sliced and x.shape[3] > 1 else x
+
         if mask is not None:
-            allowed = mask
-            if not whole and mask.shape[2] > 1:
-                allowed = jnp.take(allowed, jnp.minimum(positions[:, 0], T - 1), axis=2)
-            if sliced and mask.shape[3] > 1:
-                allowed = jnp.take(allowed, columns, axis=3)
-            visible = allowed if visible is None else visible & allowed
+            visible = piece(mask) if visible is None else visible & piece(mask)
         logits = einsum("BTKGH,BSKH->BKGTS", rows, key) * jnp.asarray(scale, accumulator(rows.dtype))
-        weights = weigh(logits.reshape(B, N, block, -1), visible).astype(value.dtype)
+        scores = logits.reshape(B, N, block, -1)
+        if bias is not None:
+            scores = scores + piece(bias).astype(scores.dtype)
+        weights = weigh(scores, visible).astype(value.dtype)
         return einsum("BKGTS,BSKH->BTKGH", weights.reshape(logits.shape), value).astype(rows.dtype)
 
     rows = query.reshape(B, T, K, N // K, H)

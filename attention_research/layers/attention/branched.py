@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
+from attention_research.layers.attention.multi_head import NOWHERE, Where
 from attention_research.layers.attention.unscaled import UnscaledAttention
 from attention_research.signatures import Child
 
@@ -46,9 +47,9 @@ class BranchedAttention(UnscaledAttention):
     """Branched attention without the scale 1/sqrt(H) and without biases, as in the release of Narang et al. 2021."""
 
     def __init__(self, *, feed_forward: Child["feed_forward"], rngs: nnx.Rngs, **inherited: Any):
-        super().__init__(value_head_width=None, use_bias=False, rngs=rngs, **inherited)
+        super().__init__(value_head_width=None, num_key_value_heads=None, use_bias=False, rngs=rngs, **inherited)
         self.branches = Branches(self.num_heads, feed_forward, rngs=rngs)
 
-    def finish(self, context: Array) -> Float[Array, "B T D"]:
+    def finish(self, context: Array, where: Where = NOWHERE) -> Float[Array, "B T D"]:
         """Applies the branches instead of one output projection of all heads."""
         return self.branches(context, self.output.kernel[...])

@@ -55,7 +55,7 @@ class LinformerAttention(MultiHeadAttention):
         **inherited: Any,
     ):
         super().__init__(rngs=rngs, **inherited)
-        shape = (self.num_heads, rank, max_length) if sharing == "none" else (rank, max_length)
+        shape = (self.num_key_value_heads, rank, max_length) if sharing == "none" else (rank, max_length)
         self.key_projection = None if sharing == "layerwise" else projection_matrix(shape, rngs)
         self.value_projection = projection_matrix(shape, rngs) if sharing in ("none", "headwise") else None
 
@@ -92,13 +92,13 @@ class LinformerAttention(MultiHeadAttention):
         return {"key": compress(key, keys).swapaxes(1, 2), "value": compress(value, values).swapaxes(1, 2)}
 
     def attend_cached(
-        self, x: Float[Array, "B T D"], cache: dict[str, Array], *, shared: nnx.Module | None = None
+        self, x: Float[Array, "B T D"], cache: dict[str, Array], *, shared: nnx.Module | None = None, **given: Any
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """Standard attention over the projected positions."""
-        del shared
+        del shared, given
         query, key, value = self.queries(x), cache["key"].swapaxes(1, 2), cache["value"].swapaxes(1, 2)
         context = dot_product_attention(query, key, value)
-        return self.finish(context), {"attention_weights": attention_weights(query, key)}
+        return self.finish(context, Where(x=x)), {"attention_weights": attention_weights(query, key)}
 
 
 def without_padding(x: Float[Array, "B S N H"], real: Array | None) -> Float[Array, "B S N H"]:

@@ -25,7 +25,7 @@ class ReformerAttention(SumOfValues):
     Positions are sorted by bucket and split into chunks of `chunk_size`.
     """
 
-    projects_keys = False
+    projected = ("query", "value")
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ReformerAttention(SumOfValues):
         rngs: nnx.Rngs,
         **inherited: Any,
     ):
-        super().__init__(value_head_width=None, rngs=rngs, **inherited)
+        super().__init__(value_head_width=None, num_key_value_heads=None, rngs=rngs, **inherited)
         self.chunk_size = chunk_size
         shape = (self.head_width, num_rounds, half_buckets)
         self.rotations = nnx.BatchStat(jax.random.normal(rngs.params(), shape, jnp.float32))

@@ -1,0 +1,73 @@
+"""What the hooks of an attention layer get besides queries, keys and values, and the types of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int
+
+from attention_research.signatures import Constructor
+
+Mask = Bool[Array, "#B #N #T #S"]
+Queries = Float[Array, "B T N H"]
+Keys = Float[Array, "B S K H"]
+Values = Float[Array, "B S K Hv"]
+Contexts = Float[Array, "B T N Hv"]
+Weights = Float[Array, "B N T S"]
+Offset = Int[Array, ""] | int
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Where(NamedTuple):
+    """The positions of the queries, and the keys that they may attend to.
+
+    Query t is at position offset + t of the key sequence. The offset is a traced value in a decoding step. `shared` is
+    the module that the stack owns for this kind of attention. `x` is the input of the queries [B T D], and `states`
+    holds the `key_states` of all keys. `depth` is the number of the layer from 0, and `handed` what a lower layer hands
+    over, for a class that asks for them (`takes_depth`, `takes_handed`).
+    """
+
+    mask: Mask | None = None
+    is_causal: bool = False
+    offset: Offset = 0
+    shared: Any = None
+    x: Float[Array, "B T D"] | None = None
+    states: Mapping[str, Array] = NOTHING
+    depth: Offset = 0
+    handed: Mapping[str, Array] = NOTHING
+
+
+#: For a class that finishes contexts of its own.
+NOWHERE = Where()
+
+
+def weights_of(attend: Callable[[Values], Contexts], key: Keys, dtype: Any) -> Weights:
+    """The weights of an attention whose output is linear in the values: it is applied to the rows of the identity.
+
+    Under jit, this runs only if the caller uses the weights.
+    """
+    (B, S, K), identity = key.shape[:3], jnp.eye(key.shape[1], dtype=dtype)
+    return attend(jnp.broadcast_to(identity[None, :, None], (B, S, K, S))).swapaxes(1, 2)
+
+
+def owned_by_stack(attention: Constructor, rngs: nnx.Rngs) -> nnx.Module | None:
+    """The module that all layers of a stack share (T5's bias table, Linformer's layerwise projection), or None."""
+    make = getattr(attention.target, "owned_by_stack", None)
+    return None if make is None else make(**attention.settings, rngs=rngs)
+
+
+def keys_alone(where: Where, name: str) -> Bool[Array, "#B S"] | None:
+    """The non-padding keys [B S] of a key mask [B 1 1 S].
+
+    Mechanisms that mix keys before a query sees them can apply only such masks. Raises ValueError for causal attention
+    and for a mask of any other shape.
+    """
+    if where.is_causal:
+        raise ValueError(f"{name} takes only a key mask [B 1 1 S], not a causal mask")
+    if where.mask is not None and where.mask.shape[1:3] != (1, 1):
+        raise ValueError(f"{name} takes only a key mask [B 1 1 S], not {list(where.mask.shape)}")
+    return None if where.mask is None else where.mask[:, 0, 0, :]

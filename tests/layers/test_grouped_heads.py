@@ -1,0 +1,81 @@
+"""Fewer key heads equal one key head per query head with repeated parameters, for every kind that takes them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from attention_research.config import schema
+from attention_research.errors import ConfigError
+from attention_research.kernels.masks import padding_mask
+from attention_research.layers.structure import abstract
+from attention_research.registry import FAMILIES, lookup
+
+B, T, D, N, K, H = 3, 7, 11, 6, 2, 4
+SIZES = {"width": D, "num_heads": N, "head_width": H}
+#: Settings that some kinds need. Each kind takes those that its signature names.
+SETTINGS = {
+    "max_length": T + 2, "rank": 3, "block_size": 2, "num_features": 5, "sharing": "none", "random_blocks": 1,
+    "global_blocks": 1, "num_buckets": 8, "max_distance": 3, "iterations": 2,
+}  # fmt: skip
+#: Kinds whose layers are those of another kind.
+SAME = ("yoco",)
+REAL = jnp.arange(T) < jnp.array([[T], [5], [6]])
+
+
+def takes_groups():
+    families = ("encoder_attention", "causal_attention", "cross_attention")
+    return [
+        (family, kind) for family in families for kind in FAMILIES[family]
+        if "num_key_value_heads" in schema.signature(family, kind) and kind not in SAME
+    ]  # fmt: skip
+
+
+def made(family, kind, heads):
+    """(structure, shapes, statistics) of a layer with `heads` key heads."""
+    settings = {name: value for name, value in SETTINGS.items() if name in schema.signature(family, kind)}
+    target = lookup(family, kind)
+    return abstract(lambda rngs: target(**SIZES, **settings, num_key_value_heads=heads, rngs=rngs))
+
+
+def repeated(name, x):
+    """The parameters of N key heads from those of K: each head's part, N / K times."""
+    if name.split(".")[0] in ("key", "value"):
+        return np.repeat(x.reshape(*x.shape[:-1], K, H), N // K, axis=-2).reshape(*x.shape[:-1], N * H)
+    if name in ("key_projection", "value_projection") and x.ndim == 3:
+        return np.repeat(x, N // K, axis=0)
+    return x
+
+
+@pytest.mark.parametrize(("family", "kind"), takes_groups())
+def test_grouped_heads_are_repeated_heads(family, kind):
+    rng, target = np.random.default_rng(0), lookup(family, kind)
+    structure, shapes, fixed = made(family, kind, K)
+    whole, wide, _ = made(family, kind, N)
+    parameters = {name: np.float32(rng.standard_normal(p.shape) * 0.5) for name, p in shapes.items()}
+    spread = {name: repeated(name, p) for name, p in parameters.items()}
+    assert {name: p.shape for name, p in spread.items()} == {name: p.shape for name, p in wide.items()}
+    whole_number = lambda p: jnp.issubdtype(p.dtype, jnp.integer)
+    drawn = lambda p: rng.integers(0, 3, p.shape) if whole_number(p) else rng.standard_normal(p.shape)
+    statistics = {name: jnp.asarray(drawn(p), p.dtype) for name, p in fixed.items()}
+    x, memory = (jnp.float32(rng.standard_normal((B, T, D))) for _ in range(2))
+    given = {"mask": padding_mask(REAL)}
+    if hasattr(target, "owned_by_stack"):
+        owned = {**SIZES, **SETTINGS, "num_buckets": 8, "max_distance": 5}
+        given["shared"] = target.owned_by_stack(**owned, rngs=nnx.Rngs(0))
+    if family == "causal_attention":
+        given["is_causal"] = True
+    inputs = (x, memory) if family == "cross_attention" else (x,)
+    outputs = [
+        jax.jit(lambda p, one=one: one.merge(p, statistics)(*inputs, **given))(p)
+        for one, p in ((structure, parameters), (whole, spread))
+    ]
+    (y, aux), (z, other) = outputs
+    np.testing.assert_allclose(y, z, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(aux["attention_weights"], other["attention_weights"], rtol=1e-4, atol=1e-5)
+
+
+def test_key_heads_must_divide_the_heads():
+    with pytest.raises(ConfigError, match="num_key_value_heads: expected a divisor of num_heads 6, got 4"):
+        made("causal_attention", "standard", 4)

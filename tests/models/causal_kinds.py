@@ -1,0 +1,45 @@
+"""Settings of every kind of causal self-attention for small decoder-only models. A new kind needs a line here."""
+
+_BUCKETS = {"num_buckets": 8, "max_distance": 9}
+
+#: Kind -> its settings; a test id is the key. "kind:name" is another setting of the same kind.
+CAUSAL_KINDS = {
+    "standard": {},
+    "standard:grouped": {"num_key_value_heads": 1},
+    "unscaled": {},
+    "relative": {"max_distance": 3},
+    "relative_keys": {"max_distance": 3},
+    "relative_values": {"max_distance": 3},
+    "t5": _BUCKETS,
+    "t5_scaled": _BUCKETS,
+    "alibi": {},
+    "rotary": {},
+    "positional": {},
+    "ring": {},
+    "branched": {},
+    "branched_t5": _BUCKETS,
+    "lightweight_convolution": {"kernel_width": 4},
+    "dynamic_convolution": {"kernel_width": 4, "num_filters": 3},
+    "interleaved": {"interval": 3, "first": {"kind": "rotary"}, "last": {"kind": "standard"}},
+    "value_residual": {},
+    "cross_layer": {"interval": 2},
+    "yoco": {"lower": {"kind": "alibi"}},
+    **{
+        kind: _BUCKETS
+        for kind in (
+            "dense_synthesizer", "dense_synthesizer_plus", "dense_synthesizer_plus_alpha", "factorized_synthesizer",
+            "low_rank_synthesizer", "random_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha",
+        )
+    },
+}  # fmt: skip
+#: Kinds that are not causal (the ablation `unmasked`).
+NOT_CAUSAL = ("unmasked",)
+#: Kinds that count positions in the row and not in the example, or that take no packed rows, with the reason.
+NOT_PACKED = {
+    "positional": "positions count within the row",
+    "ring": "it takes only masks of non-padding keys",
+    **dict.fromkeys(
+        ("dense_synthesizer", "factorized_synthesizer", "low_rank_synthesizer", "random_synthesizer",
+         "dense_synthesizer_plus", "dense_synthesizer_plus_alpha", "random_synthesizer_plus",
+         "random_synthesizer_plus_alpha"), "its tables are indexed by the position in the row"),
+}  # fmt: skip

@@ -1,0 +1,104 @@
+"""Every kind of causal self-attention in a decoder-only model: causality, decoding, packing, and live parameters."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from causal_kinds import CAUSAL_KINDS, NOT_CAUSAL, NOT_PACKED
+from facts import QUICKLY, assert_alive, moved
+
+from attention_research.registry import FAMILIES
+from attention_research.tokens import BOS, EOS
+
+#: Two examples of 4 and 5 tokens in a row of 11, the second row with one of 7.
+LENGTHS = ((4, 5), (7,))
+T, SEEN = 11, 3
+#: Fast: a stack whose layers differ and hand over keys. The others are slow.
+QUICK = ("cross_layer",)
+SECTION = {
+    "kind": "transformer_decoder", "width": 12, "num_heads": 3, "num_layers": 3, "positions": {"kind": "none"},
+    "feed_forward": {"hidden_width": 17},
+}  # fmt: skip
+
+
+def texts():
+    """(packed batch, the same examples in rows of their own)."""
+    rng, rows = np.random.default_rng(0), len(LENGTHS)
+    packed = {name: np.zeros((rows, T), np.int32) for name in ("target", "target_segments", "target_positions")}
+    alone = []
+    for row, lengths in enumerate(LENGTHS):
+        first = 0
+        for number, length in enumerate(lengths, start=1):
+            tokens = np.append(rng.integers(4, 29, length - 1), EOS)
+            place = (row, slice(first, first + length))
+            packed["target"][place], packed["target_segments"][place] = tokens, number
+            packed["target_positions"][place] = np.arange(length)
+            alone.append(np.pad(tokens, (0, T - length)))
+            first += length
+    return packed, {"target": np.array(alone, np.int32)}
+
+
+def facts_of(structure, statistics, packed, alone, packs):
+    """parameters -> everything that the tests compare, by one compiled program."""
+    rows, length = alone["target"].shape
+
+    def stepped(model):
+        def step(carry, target):
+            cache, token = carry
+            cache, log_p, _ = model.step(cache, token)
+            return (cache, target), jnp.take_along_axis(log_p, target[:, None], 1)[:, 0]
+
+        first = (model.start(rows, length + 2), jnp.full((rows,), BOS, jnp.int32))
+        return jax.lax.scan(step, first, jnp.asarray(alone["target"]).T)[1].T
+
+    def seen(model, extra):
+        x = model.vocabulary.target(jnp.roll(alone["target"], 1, 1).at[:, 0].set(BOS)) + extra
+        hidden, _ = model.decoder(x, jnp.arange(length, dtype=jnp.int32)[None], None)
+        return jnp.sum(jnp.sin(hidden[:, SEEN]))
+
+    def loss(p):
+        values, _ = structure.merge(p, statistics).log_likelihood(alone)
+        return -jnp.sum(values["log_likelihood"], where=values["mask"]), values
+
+    def everything(p):
+        (_, values), gradients = jax.value_and_grad(loss, has_aux=True)(p)
+        model = structure.merge(p, statistics)
+        together = model.log_likelihood(packed)[0]["log_likelihood"] if packs else None
+        return {
+            **values,
+            "gradients": gradients,
+            "stepped": stepped(model),
+            "packed": together,
+            "seen": jax.grad(lambda extra: seen(model, extra))(jnp.zeros((rows, length, 12))),
+        }
+
+    compiled = jax.jit(everything, compiler_options=QUICKLY)
+    return lambda p: jax.tree.map(np.asarray, compiled(p))
+
+
+IDS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in CAUSAL_KINDS]
+
+
+def test_every_causal_kind_is_walked():
+    assert {name.split(":")[0] for name in CAUSAL_KINDS} == set(FAMILIES["causal_attention"]) - set(NOT_CAUSAL)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_causal_kind_keeps_the_laws_of_a_decoder(name, small_with_statistics):
+    kind = name.split(":")[0]
+    section = {**SECTION, "self_attention": {"kind": kind, **CAUSAL_KINDS[name]}}
+    structure, parameters, statistics = small_with_statistics(**section)
+    packed, alone = (jax.tree.map(jnp.asarray, batch) for batch in texts())
+    look = facts_of(structure, statistics, packed, alone, kind not in NOT_PACKED)
+    point = look(parameters)
+    after = look(moved(parameters, point["gradients"]))
+    assert_alive(point, after)
+    real = point["mask"]
+    for one in (point, after):
+        np.testing.assert_allclose(one["stepped"][real], one["log_likelihood"][real], rtol=1e-5, atol=3e-5)
+    gradient = point["seen"]
+    assert (gradient[:, SEEN + 1 :] == 0).all(), "a position depends on later positions"
+    assert (np.abs(gradient[:, : SEEN + 1]).max((0, 2)) > 0).all(), "a position does not depend on earlier positions"
+    if kind not in NOT_PACKED:
+        together = point["packed"][packed["target"] != 0]
+        np.testing.assert_allclose(together, point["log_likelihood"][real], rtol=1e-5, atol=3e-5)
