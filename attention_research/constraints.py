@@ -28,7 +28,7 @@ Broken = tuple[str, str] | None
 def heads_divide_width(section: Section, sections: list[Section]) -> Broken:
     """head_width None means width / num_heads (Vaswani et al. 2017, section 3.2.2: d_k = d_model / h)."""
     settings = section.settings
-    if not {"width", "num_heads", "head_width"} <= settings.keys() or settings["head_width"] is not None:
+    if not {"width", "num_heads"} <= settings.keys() or settings.get("head_width") is not None:
         return None
     width, heads = settings["width"], settings["num_heads"]
     if width % heads == 0:
@@ -64,12 +64,13 @@ def filters_divide_width(section: Section, sections: list[Section]) -> Broken:
 
 
 def no_mixing_of_packed(section: Section, sections: list[Section]) -> Broken:
-    """Linformer projects over the whole row, whatever the segments are."""
+    """Linformer projects over the whole row, and inducing points read it, whatever the segments are."""
+    mixing = {"linformer": "Linformer ({}) projects keys over", "isab": "isab ({}) summarises"}
     for other in sections:
-        if other.kind == "linformer" and other.family in ("encoder_attention", "cross_attention"):
+        if other.kind in mixing and other.family in ("encoder_attention", "cross_attention"):
+            what = mixing[other.kind].format(other.path)
             return "kind", (
-                f"packed rows hold several sentences and Linformer ({other.path}) projects keys over the whole row, "
-                "which would mix them; use buckets"
+                f"packed rows hold several sentences and {what} the whole row, which would mix them; use buckets"
             )
     return None
 
@@ -83,16 +84,24 @@ def one_example_a_row(section: Section, sections: list[Section]) -> Broken:
 
 
 def one_example_a_pair(section: Section, sections: list[Section]) -> Broken:
-    """A Funnel pools pairs of neighbouring positions, whatever the segments are."""
+    """A Funnel pools pairs of neighbouring positions, and latents and slots read a whole row, whatever the segments
+    are."""
+    mixing = {"funnel": "a Funnel", "perceiver": "a Perceiver", "slots": "slots"}
     for other in sections:
-        if other.family == "encoder" and other.kind == "funnel":
-            return "kind", f"packed rows hold several sentences, which a Funnel ({other.path}) would mix; use buckets"
+        if other.family == "encoder" and other.kind in mixing:
+            what = f"{mixing[other.kind]} ({other.path})"
+            return "kind", f"packed rows hold several sentences, which {what} would mix; use buckets"
     return None
 
 
 def a_state_a_token(section: Section, sections: list[Section]) -> Broken:
     """An encoder-only model predicts a token at each position, so that it needs one hidden state per position."""
-    given = {"funnel": "fewer states than tokens", "transparent": "a state for each layer of a decoder"}
+    given = {
+        "funnel": "fewer states than tokens",
+        "transparent": "a state for each layer of a decoder",
+        "perceiver": "a state for each latent",
+        "slots": "a state for each slot",
+    }
     kind = section.settings["encoder"]["kind"]
     return ("encoder.kind", f"{kind} gives {given[kind]}; this model predicts each token") if kind in given else None
 

@@ -110,6 +110,15 @@ ATTENTION = {
             **_BY_DISTANCE,
         },
     ),
+    "isab": Attention(
+        "isab:InducedSetAttention",
+        (ENCODER,),
+        {
+            CAUSAL: "its inducing points read the whole set, so position i would see positions after i: it cannot be "
+            "causal (Lee et al. 2019)",
+            CROSS: "its inducing points read the set that is attended to; to attend to another set, use standard",
+        },
+    ),
     # Self-attention that mixes neighbours or positions of a sequence, instead of or in addition to dot products.
     "lightweight_convolution": Attention("lightweight_convolution:LightweightConvolution", _BOTH, _BY_PLACE),
     "dynamic_convolution": Attention("dynamic_convolution:DynamicConvolution", _BOTH, _BY_PLACE),
@@ -233,6 +242,8 @@ FAMILIES: dict[str, dict[str, str]] = {
         "funnel": "attention_research.models.funnel_encoder:FunnelEncoder",
         "transparent": "attention_research.models.transparent_encoder:TransparentEncoder",
         "evolved": "attention_research.models.evolved_encoder:EvolvedEncoder",
+        "perceiver": "attention_research.models.perceiver_encoder:PerceiverEncoder",
+        "slots": "attention_research.models.slot_encoder:SlotEncoder",
     },
     "decoder": {
         "transformer": "attention_research.models.decoder:Decoder",
@@ -380,6 +391,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "query": "attention_research.layers.pooling.query:QueryPooling",
         "self_attention": "attention_research.layers.pooling.self_attention:SelfAttentionPooling",
         "qkv": "attention_research.layers.pooling.qkv:QKVPooling",
+        "pma": "attention_research.layers.pooling.pma:SeedPooling",
         "bidirectional_recurrent": "attention_research.layers.pooling.bidirectional_recurrent:BidirectionalPooling",
     },
     "image_features": {

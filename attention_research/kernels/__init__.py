@@ -3,8 +3,8 @@
 This package exports dot-product attention, the most common score functions, masks, and the functions of its top-level
 modules. Other functions are in the namespaces `kernels.scores`, `kernels.selection`, `kernels.copying`,
 `kernels.positions`, `kernels.efficient`, `kernels.no_dot_product`, `kernels.vision`, `kernels.variants`,
-`kernels.recurrent` and `kernels.state`. The names of all namespaces are also available here: `kernels.lsh_attention` is
-`kernels.efficient.lsh_attention`.
+`kernels.recurrent`, `kernels.state` and `kernels.sets`. The names of all namespaces are also available here:
+`kernels.lsh_attention` is `kernels.efficient.lsh_attention`.
 
 >>> from attention_research import kernels
 >>> kernels.lsh_attention is kernels.efficient.lsh_attention
@@ -77,8 +77,8 @@ from attention_research.kernels.sequence_convolution import sequence_convolution
 from attention_research.kernels.vision import channel_attention, spatial_attention
 
 NAMESPACES = (
-    "attention", "copying", "efficient", "no_dot_product", "positions", "recurrent", "scores", "selection", "state",
-    "variants", "vision",
+    "attention", "copying", "efficient", "no_dot_product", "positions", "recurrent", "scores", "selection", "sets",
+    "state", "variants", "vision",
 )  # fmt: skip
 
 

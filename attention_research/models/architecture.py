@@ -18,6 +18,7 @@ from attention_research.layers.block import Block, terms
 from attention_research.layers.positions.none import NoPositions
 from attention_research.layers.residuals.plain import PlainResidual
 from attention_research.models.layered import Layered
+from attention_research.models.perceiver_encoder import PerceiverEncoder
 from attention_research.models.protocol import Model, ScoresTokens
 
 ENCODER_OUTPUT = "the encoder's output"
@@ -67,6 +68,8 @@ def architecture(model: Model) -> tuple[Part, ...]:
     parts = []
     if "encoder" in stacks:
         parts.append(_stack("encoder", Step("source embedding", embedding), stacks["encoder"]))
+    elif "encoder" in held:
+        parts.append(Part("encoder", (Step("source embedding", embedding), *_modules(held["encoder"]))))
     if "decoder" in stacks:
         parts.append(_stack("decoder", Step(stacks["decoder"].reads, embedding), stacks["decoder"]))
     if scores:
@@ -100,17 +103,21 @@ def _stack(name: str, embedding: Step, stack: Layered) -> Part:
     positions = type(stack.positions).__name__
     added = () if isinstance(stack.positions, NoPositions) else (Step("positions", positions),)
     blocks = zip(stack.stack.repeats, stack.stack.segments, strict=True)
+    described = tuple(Blocks(repeat, tuple(_branches(block, stack.writes))) for repeat, block in blocks)
+    if isinstance(stack, PerceiverEncoder):
+        reading = Blocks(1, tuple(_branches(stack.reader, False, reads="the input")))
+        described = (reading, *described * stack.blocks) if stack.reads_once else (reading, *described) * stack.blocks
     return Part(
         name,
         (embedding, *added, Step("dropout")),
-        tuple(Blocks(repeat, tuple(_branches(block, stack.writes))) for repeat, block in blocks),
+        described,
         () if stack.final_norm is None else (Step("norm", type(stack.final_norm).__name__),),
     )
 
 
-def _branches(block: Block, causal: bool) -> Iterator[tuple[Step, ...]]:
+def _branches(block: Block, causal: bool, reads: str = ENCODER_OUTPUT) -> Iterator[tuple[Step, ...]]:
     for branch in block.branches:
-        yield tuple(_sum([_step(*term, block, causal) for term in terms(*step)]) for step in branch)
+        yield tuple(_sum([_step(*term, block, causal, reads) for term in terms(*step)]) for step in branch)
 
 
 def _sum(steps: list[Step]) -> Step:
@@ -118,7 +125,7 @@ def _sum(steps: list[Step]) -> Step:
     return steps[0] if len(steps) == 1 else Step(" + ".join(map(str, steps)))
 
 
-def _step(kind: str, name: str, block: Block, causal: bool) -> Step:
+def _step(kind: str, name: str, block: Block, causal: bool, memory: str) -> Step:
     module = getattr(block, name, None)
     if module is None:
         return Step(kind)
@@ -126,7 +133,7 @@ def _step(kind: str, name: str, block: Block, causal: bool) -> Step:
         return Step("add")
     causal = isinstance(module, OneSidedAttention) or (causal and not isinstance(module, UnmaskedAttention))
     masked = kind.endswith("self_attention") and causal
-    reads = ENCODER_OUTPUT if kind == "cross_attention" else ""
+    reads = memory if kind == "cross_attention" else ""
     return Step(f"masked {kind}" if masked else kind, type(module).__name__, reads)
 
 

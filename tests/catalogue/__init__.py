@@ -18,6 +18,7 @@ FAMILIES = {
     "no_dot_product": "Mixing without dot products",
     "vision": "Attention over images",
     "variants": "Variants of dot-product attention",
+    "sets": "Attention over sets",
 }
 
 

@@ -70,6 +70,8 @@ ALSO: dict[str, tuple[str, ...]] = {
     "multi_token": ("MTA",),
     "tensor_product": ("TPA",),
     "exclusive": ("XSA", "belief attention"),
+    "set_attention": ("Set Transformer", "MAB", "SAB", "ISAB", "PMA"),
+    "slot_attention": ("object-centric learning", "inverted attention"),
 }
 
 _GATED = ("attention.lightweight_convolution",)

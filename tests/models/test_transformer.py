@@ -139,6 +139,9 @@ VARIANTS = {
     },
     "adaptive_universal": {side: {"stack": "adaptive_universal"} for side in ("encoder", "decoder")},
     "funnel": {"encoder": {"kind": "funnel", "num_layers": 3}},
+    "isab": {"encoder": {"self_attention": {"kind": "isab", "num_points": 5, "normalize": True}}},
+    "perceiver": {"encoder": {"kind": "perceiver", "num_latents": 5, "blocks": 2, "reads": "each_block"}},
+    "slots": {"encoder": {"kind": "slots", "num_slots": 4}},
     "evolved": {
         "self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9, "use_bias": False},
         "positions": {"kind": "none"},
@@ -177,7 +180,8 @@ SLOW = (
     "factorized_shared", "adaptive_softmax", "random_synthesizer", "t5_untied", "gated", "switch_released",
     "adaptive_input", "mixture_of_softmaxes", "relative", "dense_synthesizer_plus_alpha", "separate_vocabulary",
     "learned", "linformer", "no_positions", "adaptive_universal", "funnel", "branched", "transparent", "fixup",
-    "pre_norm", "dynamic_convolution", "rotary", "t5", "experts_and_a_memory", *STATE_KINDS,
+    "pre_norm", "dynamic_convolution", "rotary", "t5", "experts_and_a_memory",
+    "isab", "perceiver", "slots", *STATE_KINDS,
 )  # fmt: skip
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in VARIANTS]
 

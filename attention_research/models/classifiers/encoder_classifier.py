@@ -63,7 +63,10 @@ class EncoderClassifier(nnx.Module):
         """(the pooled vector of the encoder states, {"pooling", "encoder"} with the aux of the two)."""
         real = tokens != PAD
         positions = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-        states, aux = self.encoder(self.embedding(tokens), positions, padding_mask(real), key=key)
+        mask = padding_mask(real)
+        states, aux = self.encoder(self.embedding(tokens), positions, mask, key=key)
+        seen = self.encoder.memory_mask(mask)
+        real = real if seen is mask else seen[:, 0, 0]  # an encoder may have fewer states than tokens
         vector, pooled = self.pooling(states, batch, real)
         return vector, {"pooling": pooled, "encoder": aux}
 
