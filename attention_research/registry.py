@@ -31,6 +31,7 @@ class Attention(NamedTuple):
 
 _BOTH = (ENCODER, CAUSAL)
 _SELF = (*_BOTH, PROMPTED, PREFIX)
+_DECODER = (CAUSAL, PROMPTED)
 _BY_DISTANCE = {CROSS: "relative positions are distances within one sequence; source and target have none"}
 _BY_PLACE = {CROSS: "it mixes positions of one sequence and does not attend to the tokens of a source"}
 _LONG_RANGE = dict.fromkeys(
@@ -47,6 +48,11 @@ def _state(target: str) -> Attention:
     return Attention(f"state.{target}", (CAUSAL, PROMPTED), _OF_STATE)
 
 
+_BACK = {ENCODER: "it goes back from the query to earlier positions; an encoder sees both sides", **_BY_DISTANCE}
+_PAST = {
+    ENCODER: "its queries choose among earlier positions; an encoder sees both sides",
+    CROSS: "it chooses among earlier positions of one sequence, not among the tokens of a source",
+}
 _ONE_STACK = {CROSS: "it mixes the values of the positions of one sequence"}
 
 ATTENTION = {
@@ -119,6 +125,29 @@ ATTENTION = {
             CROSS: "its inducing points read the set that is attended to; to attend to another set, use standard",
         },
     ),
+    # Other weights than a softmax, and other scores or outputs.
+    "sparsemax": Attention("sparsemax:SparsemaxAttention", (*_SELF, CROSS)),
+    "entmax15": Attention("entmax15:Entmax15Attention", (*_SELF, CROSS)),
+    "entmax": Attention("entmax:EntmaxAttention", (*_SELF, CROSS)),
+    "talking_heads": Attention("talking_heads:TalkingHeadsAttention", (*_SELF, CROSS)),
+    "length_scaled": Attention("length_scaled:LengthScaledAttention", (*_SELF, CROSS)),
+    "exclusive": Attention(
+        "exclusive:ExclusiveAttention", _SELF, {CROSS: "a target position has no value of its own in a source"}
+    ),
+    "tensor_product": Attention("tensor_product:TensorProductAttention", _SELF, _BY_DISTANCE),
+    "kerple": Attention("kerple:KerpleAttention", _SELF, _BY_DISTANCE),
+    "scaled_rotary": Attention("scaled_rotary:ScaledRotaryAttention", _SELF, _BY_DISTANCE),
+    "stick_breaking": Attention("stick_breaking:StickBreakingAttention", _DECODER, _BACK),
+    "forgetting": Attention("forgetting:ForgettingAttention", _DECODER, _BACK),
+    "fire": Attention("fire:FireAttention", _DECODER, _BACK),
+    "contextual": Attention("contextual:ContextualAttention", _DECODER, _BACK),
+    "xpos": Attention("xpos:XPosAttention", _DECODER, _BACK),
+    "path": Attention("path:PathAttention", _DECODER, _BACK),
+    "multi_token": Attention("multi_token:MultiTokenAttention", _DECODER, _BACK),
+    "selective": Attention("selective:SelectiveAttention", _DECODER, _PAST),
+    "moba": Attention("moba:MobaAttention", _DECODER, _PAST),
+    "native_sparse": Attention("native_sparse:NativeSparseAttention", _DECODER, _PAST),
+    "indexed": Attention("indexed:IndexedAttention", _DECODER, _PAST),
     # Self-attention that mixes neighbours or positions of a sequence, instead of or in addition to dot products.
     "lightweight_convolution": Attention("lightweight_convolution:LightweightConvolution", _BOTH, _BY_PLACE),
     "dynamic_convolution": Attention("dynamic_convolution:DynamicConvolution", _BOTH, _BY_PLACE),

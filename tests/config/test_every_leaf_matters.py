@@ -70,6 +70,8 @@ NEEDED = {
     "linformer": {"rank": 5},
     "bigbird": {"block_size": 2},
     "sinkhorn": {"block_size": 2},
+    "scaled_rotary": {"factor": 4.0, "original_length": 5, "method": "dynamic"},
+    "native_sparse": {"block_size": 2, "num_blocks": 2, "window": 1},
     "step": {"boundaries": (3, 7)},
     "switch": {"num_experts": 3, "expert": {"hidden_width": 17}},
     "every": {"interval": 1, "feed_forward": {"kind": "dense", "hidden_width": 19}},
@@ -107,6 +109,9 @@ LONG = {
     "partial_rms_norm", "low_rank_synthesizer", "dynamic_convolution", "dense_synthesizer_plus_alpha", "learned_normed",
     "product_key_memory", "relative", "alibi", "linear", "dot_synthesizer", "concatenated", "layer_norm_simple",
     "retnet", "gla", "mamba2", "deltanet", "gated_deltanet", "kda",
+    "sparsemax", "entmax15", "entmax", "talking_heads", "length_scaled", "exclusive", "tensor_product", "kerple",
+    "scaled_rotary", "stick_breaking", "forgetting", "fire", "contextual", "xpos", "path", "multi_token", "selective",
+    "moba", "native_sparse", "indexed",
     "detach_norm", "shared_with_bias", "untied", "adaptive_softmax", "mixture_of_softmaxes", "inverse_sqrt",
 }  # fmt: skip
 #: Kinds that need data of their own or several layers, which these probes do not have -> the test of their effect.
@@ -114,7 +119,8 @@ ELSEWHERE = {
     **{
         (family, kind): "tests/layers/test_layers_that_differ.py"
         for family in ("attention", "encoder_attention", "causal_attention")
-        for kind in ("interleaved", "value_residual", "cross_layer", "yoco") if kind in registry.FAMILIES[family]
+        for kind in ("interleaved", "value_residual", "cross_layer", "yoco")
+        if kind in registry.FAMILIES[family]
     },
     ("data", "naming"): "tests/data/test_naming.py",
     ("tokenizer", "from_run"): "tests/data/test_from_run.py",
@@ -181,6 +187,12 @@ NAMES = {
     "data.source": [["de"], ["de", "fr"]],
     "data.target": ["de"],
     "evaluation.split": ["validation"],
+    # Only longrope takes divisors: tests/layers/test_softmax_kinds.py.
+    **{
+        f"model.{side}self_attention.{name}_divisors": [[1.5]]
+        for side in ("", "encoder.", "decoder.")
+        for name in ("short", "long")
+    },
     "data.tokenizer.minimum_count": [17, 10**6],
     **{f"data.{split}": [["other.fr", "other.en"]] for split in ("train", "validation", "test")},
 }

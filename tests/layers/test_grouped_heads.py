@@ -18,9 +18,12 @@ SIZES = {"width": D, "num_heads": N, "head_width": H}
 SETTINGS = {
     "max_length": T + 2, "rank": 3, "block_size": 2, "num_features": 5, "sharing": "none", "random_blocks": 1,
     "global_blocks": 1, "num_buckets": 8, "max_distance": 3, "iterations": 2,
+    "factor": 2.0, "original_length": 5, "top_k": 2, "num_blocks": 2, "window": 1,
 }  # fmt: skip
 #: Kinds whose layers are those of another kind.
 SAME = ("yoco",)
+#: Projections to all key heads -> the channels of a head.
+PARTS = {"key": H, "value": H, "direction_up": H, "beta": 1}
 REAL = jnp.arange(T) < jnp.array([[T], [5], [6]])
 
 
@@ -41,8 +44,11 @@ def made(family, kind, heads):
 
 def repeated(name, x):
     """The parameters of N key heads from those of K: each head's part, N / K times."""
-    if name.split(".")[0] in ("key", "value"):
-        return np.repeat(x.reshape(*x.shape[:-1], K, H), N // K, axis=-2).reshape(*x.shape[:-1], N * H)
+    part = name.split(".")[0]
+    if part in PARTS:
+        return np.repeat(x.reshape(*x.shape[:-1], K, PARTS[part]), N // K, axis=-2).reshape(*x.shape[:-1], -1)
+    if name == "convolution.filter_kernel":
+        return np.repeat(x.reshape(K, H, -1), N // K, axis=0).reshape(N * H, -1)
     if name in ("key_projection", "value_projection") and x.ndim == 3:
         return np.repeat(x, N // K, axis=0)
     return x

@@ -8,6 +8,7 @@ from causal_kinds import CAUSAL_KINDS, NOT_CAUSAL, NOT_PACKED
 from facts import QUICKLY, assert_alive, moved
 
 from attention_research.registry import FAMILIES
+from attention_research.tasks.auxiliary import auxiliary_loss
 from attention_research.tokens import BOS, EOS
 
 #: Two examples of 4 and 5 tokens in a row of 11, the second row with one of 7.
@@ -57,8 +58,10 @@ def facts_of(structure, statistics, packed, alone, packs):
         return jnp.sum(jnp.sin(hidden[:, SEEN]))
 
     def loss(p):
-        values, _ = structure.merge(p, statistics).log_likelihood(alone)
-        return -jnp.sum(values["log_likelihood"], where=values["mask"]), values
+        values, aux = structure.merge(p, statistics).log_likelihood(alone)
+        extra = auxiliary_loss(aux, values["mask"])
+        loss = -jnp.sum(values["log_likelihood"], where=values["mask"])
+        return loss if extra is None else loss + extra, values
 
     def everything(p):
         (_, values), gradients = jax.value_and_grad(loss, has_aux=True)(p)

@@ -17,6 +17,10 @@ from facts import (
 
 from tests.layers.state_kinds import STATE_KINDS
 
+#: Kinds with another softmax, score or output that encoders have too.
+AROUND_SOFTMAX = (
+    "sparsemax", "entmax15", "entmax", "talking_heads", "length_scaled", "exclusive", "tensor_product", "kerple",
+)  # fmt: skip
 VARIANTS = {
     "standard": {},
     "unscaled": {"self_attention": {"kind": "unscaled"}},
@@ -56,6 +60,7 @@ VARIANTS = {
         kind: {"self_attention": {"kind": kind, **settings}, "positions": {"kind": "none"}}
         for kind, settings in STATE_KINDS.items()
     },
+    **{kind: {"self_attention": {"kind": kind}, "positions": {"kind": "none"}} for kind in AROUND_SOFTMAX},
     "separate_vocabulary": {"vocabulary": {"kind": "separate"}},
     **{
         kind: {"vocabulary": {"kind": kind}}
@@ -181,7 +186,7 @@ SLOW = (
     "adaptive_input", "mixture_of_softmaxes", "relative", "dense_synthesizer_plus_alpha", "separate_vocabulary",
     "learned", "linformer", "no_positions", "adaptive_universal", "funnel", "branched", "transparent", "fixup",
     "pre_norm", "dynamic_convolution", "rotary", "t5", "experts_and_a_memory",
-    "isab", "perceiver", "slots", *STATE_KINDS,
+    "isab", "perceiver", "slots", *STATE_KINDS, *AROUND_SOFTMAX,
 )  # fmt: skip
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in VARIANTS]
 

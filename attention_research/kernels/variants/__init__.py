@@ -13,7 +13,7 @@ from attention_research.kernels.variants.grouped_query import grouped_query_atte
 from attention_research.kernels.variants.latent import absorbed_latent_attention, latent_attention
 from attention_research.kernels.variants.length_scaled import length_scaled_attention, length_scaled_query
 from attention_research.kernels.variants.lightning_indexer import index_loss, index_scores, indexed_attention, top_keys
-from attention_research.kernels.variants.moba import moba_attention
+from attention_research.kernels.variants.moba import moba_attention, moba_mask
 from attention_research.kernels.variants.multi_token import convolved_pairs, multi_token_attention
 from attention_research.kernels.variants.native_sparse import native_sparse_attention
 from attention_research.kernels.variants.path import path_attention, path_logits, reflected_keys
@@ -26,6 +26,6 @@ from attention_research.kernels.variants.softcap import softcap_attention
 from attention_research.kernels.variants.sparsemax import sparsemax, sparsemax_attention
 from attention_research.kernels.variants.stick_breaking import stick_breaking_attention, stick_breaking_weights
 from attention_research.kernels.variants.streaming import RollingCache, streaming_attention, streaming_attention_step
-from attention_research.kernels.variants.talking_heads import talking_heads_attention
+from attention_research.kernels.variants.talking_heads import talking_heads_attention, talking_heads_weights
 from attention_research.kernels.variants.temperature import temperature_attention
 from attention_research.kernels.variants.tensor_product import tensor_product_attention, tensor_product_heads

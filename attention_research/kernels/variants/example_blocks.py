@@ -19,7 +19,7 @@ class ExampleBlocks(NamedTuple):
     """
 
     size: int
-    count: int
+    number: int
     visible: Bool[Array, "B N T S"]
     start: Int[Array, "B N T 1"]
     of_key: Int[Array, "B N T S"]
@@ -28,13 +28,13 @@ class ExampleBlocks(NamedTuple):
 
     def sums(self, pairs: Float[Array, "B N T S"]) -> Float[Array, "B N T blocks"]:
         """The sum over the visible keys of each block."""
-        S, length = pairs.shape[-1], self.count * self.size
+        S, length = pairs.shape[-1], self.number * self.size
         pairs = jnp.where(self.visible, pairs, jnp.zeros_like(pairs))
         pairs = jnp.pad(pairs, [(0, 0)] * 3 + [(0, length)])  # the column S is 0
         columns = jnp.minimum(self.start + jnp.arange(length, dtype=jnp.int32), S)
         columns = jnp.broadcast_to(columns, (*pairs.shape[:3], length))
         aligned = jnp.take_along_axis(pairs, columns, axis=3)
-        return aligned.reshape(*pairs.shape[:3], self.count, self.size).sum(-1)
+        return aligned.reshape(*pairs.shape[:3], self.number, self.size).sum(-1)
 
     def spread(self, blocks: Array) -> Array:
         """The value of its block for every key: [B N T blocks] -> [B N T S]. It is arbitrary at keys not visible."""

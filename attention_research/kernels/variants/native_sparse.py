@@ -57,7 +57,7 @@ def native_sparse_attention(
     )  # fmt: skip
     blocks = example_blocks(visible, block_size, query_offset)
     counts = blocks.sums(jnp.ones(visible.shape, logits.dtype))
-    number = jnp.arange(blocks.count, dtype=jnp.int32)
+    number = jnp.arange(blocks.number, dtype=jnp.int32)
     complete = ((number + 1) * block_size <= blocks.place + 1) & (counts > 0)
     counts = jnp.maximum(counts, 1)
     by_block = softmax_or_zero(blocks.sums(logits) / counts, complete)

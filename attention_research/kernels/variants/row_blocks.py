@@ -15,6 +15,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention.arguments import in_band, prepare
+from attention_research.kernels.masks import combine_masks
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.symbolic import symbolic
 
@@ -51,7 +52,7 @@ def attend_by_rows(
     if arrays.query_offset is not None:
         rows = jnp.arange(T, dtype=jnp.int32)[:, None] + arrays.query_offset[:, None, None, None]
         band = in_band(rows, jnp.arange(S, dtype=jnp.int32), options)
-        mask, left, right = band if mask is None or band is None else mask & band, None, None
+        mask, left, right = combine_masks(mask, band), None, None
     if block_size < 1:
         raise ValueError(f"block_size: expected at least 1, got {block_size}")
     if 0 in (B, T, S):

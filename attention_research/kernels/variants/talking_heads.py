@@ -16,6 +16,23 @@ from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.variants.row_blocks import attend_by_rows
 
 
+def talking_heads_weights(
+    logits: Float[Array, "B N T S"],
+    logit_mixing: Float[Array, "N N"],
+    weight_mixing: Float[Array, "N N"],
+    visible: Bool[Array, "..."] | None = None,
+) -> Float[Array, "B N T S"]:
+    """The mixed weights of mixed logits. Keys that are not visible have no part in a softmax.
+
+    >>> swapped = jnp.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> print(talking_heads_weights(jnp.array([[[[0.0, 9.0]], [[9.0, 0.0]]]]), swapped, jnp.eye(2))[0, :, 0])
+    [[1. 0.]
+     [0. 1.]]
+    """
+    mixed = jnp.einsum("BNTS,NM->BMTS", logits, logit_mixing.astype(logits.dtype))
+    return jnp.einsum("BNTS,NM->BMTS", softmax_or_zero(mixed, visible), weight_mixing.astype(logits.dtype))
+
+
 def talking_heads_attention(
     query: Float[Array, "B T N H"],
     key: Float[Array, "B S K H"],
@@ -44,9 +61,7 @@ def talking_heads_attention(
     check_shapes(query=(query, "B T N H"), logit_mixing=(logit_mixing, "N N"), weight_mixing=(weight_mixing, "N N"))
 
     def weigh(logits: Array, visible: Array | None) -> Array:
-        mixed = jnp.einsum("BNTS,NM->BMTS", logits, logit_mixing.astype(logits.dtype))
-        weights = softmax_or_zero(mixed, visible)
-        return jnp.einsum("BNTS,NM->BMTS", weights, weight_mixing.astype(logits.dtype))
+        return talking_heads_weights(logits, logit_mixing, weight_mixing, visible)
 
     return attend_by_rows(
         query, key, value, mask, weigh, scale=scale, is_causal=is_causal, local_window_size=None,

@@ -94,7 +94,8 @@ class MultiHeadAttention(nnx.Module):
                               f"got {num_key_value_heads}")  # fmt: skip
         self.head_width = width // num_heads if head_width is None else head_width
         self.value_head_width = self.head_width if value_head_width is None else value_head_width
-        self.query = Linear(width, num_heads * self.head_width, use_bias=use_bias, rngs=rngs)
+        if "query" in self.projected:
+            self.query = Linear(width, num_heads * self.head_width, use_bias=use_bias, rngs=rngs)
         if "key" in self.projected:
             self.key = Linear(width, self.num_key_value_heads * self.head_width, use_bias=use_bias, rngs=rngs)
         if "value" in self.projected:
