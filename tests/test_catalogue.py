@@ -8,10 +8,11 @@ import re
 import pytest
 
 from attention_research import kernels, registry
+from attention_research.config import catalogue
 from tests.catalogue import FAMILIES, mechanisms
-from tests.catalogue.__main__ import document, read
+from tests.catalogue.__main__ import document, of_mechanisms, of_studies, read
 from tests.catalogue.kinds import kinds_of, kinds_of_kernels
-from tests.catalogue.names import ALSO, KINDS
+from tests.catalogue.names import ALSO, KINDS, NO_LAYER
 from tests.kernels.laws import applicable
 
 #: Modules whose functions are parts of mechanisms or of models, not attention themselves.
@@ -122,3 +123,39 @@ def test_the_page_is_up_to_date(root, request):
         path.write_text(document(root), encoding="utf-8")
     assert path.read_text(encoding="utf-8") == document(root)
     assert all(f"[{mechanism.name}](../{mechanism.file})" in path.read_text(encoding="utf-8") for mechanism in ALL)
+
+
+def test_the_facts_for_the_command_line_are_up_to_date(root, request):
+    """`list kinds --json` prints them; they are the facts of the page, and every mechanism has kinds or a reason."""
+    path = root / "attention_research" / "config" / "mechanisms.jsonl"
+    if request.config.getoption("--rewrite-goldens"):
+        path.write_text(of_mechanisms(root), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == of_mechanisms(root)
+    found = {one["name"]: one for one in catalogue.mechanisms()}
+    assert list(found) == [mechanism.name for mechanism in ALL]
+    for one in found.values():
+        assert bool(one["kinds"]) != bool(one["reason"]) and bool(one["kinds"]) == bool(one["families"])
+    assert NO_LAYER.keys() <= found.keys()
+
+
+@pytest.mark.slow
+def test_the_studies_of_each_kind_are_up_to_date(root, request):
+    path = root / "attention_research" / "config" / "studies.jsonl"
+    if request.config.getoption("--rewrite-goldens"):
+        path.write_text(of_studies(), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == of_studies()
+
+
+@pytest.mark.parametrize(
+    ("text", "paper"),
+    {
+        "Linformer, Wang et al. 2020, equation 7: f.": "Wang et al. 2020",
+        "Shazeer & Stern 2018, algorithms 4 and 5, as in Raffel et al. 2020.": "Shazeer & Stern 2018",
+        "Scores, Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473).": "Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473)",
+        "ListOps (Nangia & Bowman 2018, arXiv 1804.06028), generated.": "Nangia & Bowman 2018",
+        "KDA, Kimi Team 2025 (arXiv 2510.26692), equation 1.": "Kimi Team 2025 (arXiv 2510.26692)",
+    }.items(),
+)
+def test_a_citation_is_found_in_a_docstring(text, paper):
+    assert catalogue.cited(text)[0] == paper
+    assert catalogue.cited("Whole words of 2020 texts.") is None

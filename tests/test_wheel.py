@@ -66,7 +66,8 @@ def test_what_the_wheel_carries(wheel, root):
         for path in (root / folder).rglob("*")
         if path.suffix in (".py", ".csv") and "results" not in path.relative_to(root).parts[:-1]
     }
-    wanted |= {path.relative_to(root).as_posix() for path in (root / "attention_research").rglob("*.py")}
+    package = root / "attention_research"
+    wanted |= {path.relative_to(root).as_posix() for path in (*package.rglob("*.py"), *package.rglob("*.jsonl"))}
     assert {name for name in names if ".dist-info/" not in name} == wanted and len(wanted) > 900
 
 

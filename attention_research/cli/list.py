@@ -34,6 +34,8 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         if arguments.what != "kinds":
             raise ConfigError(f"list {arguments.what} {arguments.name}: only list kinds takes a name")
         return _settings(arguments.name, as_json=arguments.json)
+    if arguments.what == "kinds" and arguments.json:
+        return _facts()
     entries = LISTS[arguments.what]()
     if arguments.json:
         return print_json([{"name": name, "title": title} for name, title in entries.items()])
@@ -88,15 +90,23 @@ def _families() -> dict[str, dict[str, str]]:
     return registry.FAMILIES
 
 
+def _facts() -> int:
+    """Prints the facts of every kind, and of every mechanism of the catalogue."""
+    from attention_research.config import catalogue
+
+    _families()  # those of other packages too
+    return print_json(catalogue.document())
+
+
 def _settings(name: str, *, as_json: bool) -> int:
     """Prints the settings of the kind FAMILY.KIND, or of each kind of a family."""
-    from attention_research.config.meanings import describe, title
+    from attention_research.config.catalogue import facts
+    from attention_research.config.meanings import describe
 
     family, kinds = _found(name)
     documents: list[dict[str, Any]] = [
         {
-            "name": f"{family}.{kind}",
-            "title": title(family, kind),
+            **facts(family, kind),
             "settings": [
                 {
                     "name": one.name,

@@ -1,21 +1,30 @@
 """Prints docs/catalogue.md: a table for each family of mechanisms, then the rows of Narang et al. 2021, Table 1.
 
+It also writes `attention_research/config/mechanisms.jsonl`, the same facts for `attention-research list kinds --json`;
+with the argument "studies" it writes studies.jsonl there instead, the studies that use each kind.
+
 The exponents are those of the newest benchmarks/results/scaling-*.json. `experiments/narang2021/variants.csv` describes
 the rows of Narang et al., and `counts.csv` has their counts by `inspect`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import inspect
 import json
+import re
+import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from attention_research import registry
+from attention_research.config import ConfigError, catalogue
 from tests.catalogue import FAMILIES, Mechanism, mechanisms
 from tests.catalogue.kinds import kinds_of
-from tests.catalogue.names import ALSO
+from tests.catalogue.names import ALSO, NO_LAYER
 
 HEAD = """\
 # The catalogue
@@ -34,8 +43,16 @@ for the forward and backward pass, {measured}. A dash means that it was not meas
 *Kind*: the kind of a config that trains a model with this mechanism, such as `model.self_attention.kind=linformer` for
 `attention.linformer`. `attention-research list kinds attention.linformer` prints its settings. A mechanism marked
 "kernel only" can be called as a function; [Adding a variant](adding_a_variant.md) shows how to make a kind of it.
+
+*Trains in*: the families of a config's sections that define its kinds, and the number of studies that use them.
+*State*: the number of values that a layer of the kind caches for S positions, with N heads and K key heads of width H,
+values of width Hv and states of width D. *Length*: the exponent of its time in the length, by its equation.
+`attention-research list kinds --json` gives these facts for every kind and mechanism.
 """
-COLUMNS = ("mechanism", "name, paper", "equation", "kind", "causal", "cached", "blockwise", "time, memory", "oracle")
+COLUMNS = (
+    "mechanism", "name, paper", "equation", "kind", "trains in", "state", "length", "causal", "cached", "blockwise",
+    "time, memory", "oracle",
+)  # fmt: skip
 #: The number of kinds that a row names.
 SHOWN = 2
 FOLDER = Path("experiments/narang2021")
@@ -85,6 +102,7 @@ def row(mechanism: Mechanism, exponents: Mapping[str, Mapping[str, float]]) -> s
         paper,
         code(citation["equation"]),
         kind(mechanism),
+        *trained(mechanism),
         "yes" if mechanism.causal else "",
         "yes" if mechanism.cached else "",
         "yes" if mechanism.blockwise else "",
@@ -109,7 +127,77 @@ def kind(mechanism: Mechanism) -> str:
     found = kinds_of(mechanism)
     shown = ", ".join(f"`{one}`" for one in found[:SHOWN])
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return shown + more or "kernel only"
+    alone = f"kernel only: {text(NO_LAYER[mechanism.name])}" if mechanism.name in NO_LAYER else "kernel only"
+    return shown + more or alone
+
+
+def trained(mechanism: Mechanism) -> tuple[str, str, str]:
+    """The families and the number of studies, the state, and the exponent in the length."""
+    if mechanism.name not in _stated():  # mechanisms.jsonl is out of date
+        return "", "", ""
+    found = _stated()[mechanism.name]
+    families = ", ".join(one.removesuffix("_attention") for one in found["families"] if one != "attention")
+    studies = f"; {len(found['studies'])} studies" if found["studies"] else ""
+    state, exponent = found["state"], found["exponent"]
+    return families + studies, code(state) if state else "", "" if exponent is None else f"{exponent:g}"
+
+
+@cache
+def _stated() -> dict[str, dict[str, Any]]:
+    """Mechanism -> what `list kinds --json` says of it."""
+    return {one["name"]: one for one in catalogue.mechanisms()}
+
+
+def facts(mechanism: Mechanism, exponents: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """The line of a mechanism in mechanisms.jsonl. `time` and `memory` are measured exponents."""
+    citation, fitted = mechanism.citation(), exponents.get(mechanism.name, {})
+    found = kinds_of(mechanism)
+    function = inspect.unwrap(mechanism.function)
+    return {
+        "name": mechanism.name,
+        "family": next(family for family in FAMILIES if mechanism in mechanisms(family)),
+        "title": citation["title"],
+        "also": list(ALSO.get(mechanism.name, ())),
+        "paper": citation["paper"],
+        "year": int(re.search(r"\b(?:19|20)\d\d", citation["paper"])[0]),
+        "where": citation["where"],
+        "equation": citation["equation"],
+        "kernel": f"{function.__module__}.{function.__name__}",
+        "kinds": found,
+        "reason": None if found else NO_LAYER.get(mechanism.name, "no kind yet"),
+        "causal": mechanism.causal is not None,
+        "cached": mechanism.cached is not None,
+        "blockwise": mechanism.blockwise,
+        "time": fitted.get("time"),
+        "memory": fitted.get("memory"),
+    }
+
+
+def of_mechanisms(root: Path) -> str:
+    """The whole of mechanisms.jsonl."""
+    measured = scaling(root)
+    exponents = measured["exponents"] if measured else {}
+    return "".join(json.dumps(facts(one, exponents), ensure_ascii=False) + "\n" for one in mechanisms())
+
+
+def of_studies() -> str:
+    """The whole of studies.jsonl: the studies that use each kind in a row of their first scale."""
+    from attention_research.config.sections import sections
+    from attention_research.studies import loading, trials
+
+    used: dict[str, set[str]] = {}
+    for name in loading.find_studies():
+        study = loading.load_study(name)
+        for row in study.rows:
+            for scale in study.scales:
+                with contextlib.suppress(ConfigError):  # a row of larger scales only
+                    config = trials.configuration(study, scale, row)
+                    for family, kind, _ in sections(config.resolved, "experiment") if config else ():
+                        used.setdefault(f"{family}.{kind}", set()).add(name)
+                    break
+    order = (f"{family}.{kind}" for family, found in registry.FAMILIES.items() for kind in found)
+    lines = ({"kind": kind, "studies": sorted(used[kind])} for kind in order if kind in used)
+    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 def tables(scaling: Mapping[str, Any] | None = None) -> str:
@@ -160,4 +248,9 @@ def document(root: Path) -> str:
 
 
 if __name__ == "__main__":
-    print(document(Path.cwd()), end="")
+    folder = Path.cwd() / "attention_research" / "config"
+    if sys.argv[1:] == ["studies"]:
+        (folder / "studies.jsonl").write_text(of_studies(), encoding="utf-8")
+    else:
+        (folder / "mechanisms.jsonl").write_text(of_mechanisms(Path.cwd()), encoding="utf-8")
+        print(document(Path.cwd()), end="")

@@ -74,6 +74,26 @@ ALSO: dict[str, tuple[str, ...]] = {
     "slot_attention": ("object-centric learning", "inverted attention"),
 }
 
+#: Mechanism -> why a config has no kind for it. The others without a kind have none yet.
+NO_LAYER: dict[str, str] = {
+    "hard_semi_sampled": "it trains as hard attention does, half of the time with soft weights",
+    "local_window": "it computes alignment.local_monotonic over the window alone, for long sources",
+    "monotonic_online": "it decodes online and has no gradient; alignment.monotonic trains",
+    "segment_memory": "no data set continues a row in the next batch",
+    "structural_depths": "no data set has the depths of a tree",
+    "structural_distances": "no data set has the depths of a tree",
+    "structural_encoding": "no data set has the depths of a tree",
+    "structural_attention": "no data set has the depths of a tree",
+    "reversible_layers": "it runs a stack of layers without storing their inputs",
+    "convolution_by_gather": "it proves that attention contains convolutions",
+    "convolution_by_weights": "it proves that attention contains convolutions",
+    "dense_synthesizer": "attention.dense_synthesizer computes the released form",
+    "dense_synthesizer_causal": "attention.dense_synthesizer computes the released form",
+    "factorized_dense_synthesizer": "attention.factorized_synthesizer computes the released form",
+    "sliding_window_own_global_projections": "no data set marks global tokens",
+    "pooled_heads": "it converts the weights of a trained layer",
+}
+
 _GATED = ("attention.lightweight_convolution",)
 _DYNAMIC = ("attention.dynamic_convolution",)
 #: Mechanism -> the kinds whose classes compute its equation by other functions than its kernel.
@@ -105,4 +125,9 @@ KINDS: dict[str, tuple[str, ...]] = {
     "lightweight_convolution_causal": _GATED,
     "dynamic_convolution": _DYNAMIC,
     "dynamic_convolution_causal": _DYNAMIC,
+    "retention": ("attention.retnet", "attention.mamba2"),
+    "gated_linear_attention": ("attention.gla",),
+    "delta_rule": ("attention.deltanet",),
+    "gated_delta_rule": ("attention.gated_deltanet",),
+    "kimi_delta_attention": ("attention.kda",),
 }

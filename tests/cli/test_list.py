@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from attention_research import registry
 from attention_research.cli import main
 
 RMS_NORM = """\
@@ -43,6 +44,34 @@ def test_the_settings_as_json(capsys):
         "default": "headwise",
         "meaning": "`sharing` says which parts of the model share a projection.",
     }
+
+
+def test_the_facts_of_every_kind_and_mechanism_as_json(capsys):
+    """By hand: Linformer, ALiBi's state a token, a mechanism with a kind, and one without."""
+    assert main(["list", "kinds", "--json"]) == 0
+    entries = json.loads(capsys.readouterr().out)
+    kinds = {one["name"]: one for one in entries if one["sort"] == "kind"}
+    mechanisms = {one["name"]: one for one in entries if one["sort"] == "mechanism"}
+    assert len(kinds) + len(mechanisms) == len(entries)
+    assert list(kinds) == [f"{family}.{kind}" for family, found in registry.FAMILIES.items() for kind in found]
+    linformer = kinds["encoder_attention.linformer"]
+    assert (linformer["family"], linformer["kind"]) == ("encoder_attention", "linformer")
+    assert linformer["paper"].startswith("Wang et al. 2020") and linformer["year"] == 2020
+    assert {"encoder_attention", "cross_attention"} < set(linformer["families"])
+    assert "cannot be causal" in linformer["refused"]["causal_attention"]
+    assert "transformer" in linformer["models"] and "transformer_decoder" not in linformer["models"]
+    assert "linformer2020/table2" in linformer["studies"] and "linformer_headwise" in linformer["mechanisms"]
+    assert linformer["state"] is None and linformer["exponent"] == 1
+    assert (
+        kinds["causal_attention.alibi"]["state"] == "S*K*(H + Hv)" and kinds["causal_attention.alibi"]["exponent"] == 2
+    )
+    assert "transformer_decoder" in kinds["causal_attention.retnet"]["models"]
+    assert kinds["optimizer.adafactor"]["paper"] == "Shazeer & Stern 2018" and kinds["data.recall"]["year"] == 2023
+    headwise = mechanisms["linformer_headwise"]
+    assert headwise["kinds"] == ["attention.linformer"] and headwise["reason"] is None and headwise["exponent"] == 1
+    assert headwise["studies"] == linformer["studies"] and headwise["models"] == linformer["models"]
+    reversible = mechanisms["reversible_layers"]
+    assert reversible["kinds"] == reversible["models"] == [] and "stack of layers" in reversible["reason"]
 
 
 WRONG = {

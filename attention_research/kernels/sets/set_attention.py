@@ -1,4 +1,4 @@
-"""Set attention, Lee et al. 2019 (arXiv 1810.00825), equations 5 and 6: Q + softmax(Q K^T / sqrt(N H)) V.
+"""Set attention, Lee et al. 2019 (arXiv 1810.00825), equation 7: Q + softmax(Q K^T / sqrt(N H)) V.
 
 This is the attention of a multihead attention block (MAB) as in the released code: the projected query is the residual,
 and the scale is that of the whole width N H, not of a head. The block adds a feed-forward and, if wanted, layer norms.

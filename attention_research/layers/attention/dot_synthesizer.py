@@ -26,6 +26,8 @@ class DotSynthesizer(SumOfValues):
     A shorter sequence uses the top left corner of the table.
     """
 
+    cost = (None, 2)
+
     def __init__(self, *, max_length: Positive, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(value_head_width=None, rngs=rngs, **inherited)
         self.max_length = max_length

@@ -26,6 +26,8 @@ class ForgettingAttention(MultiHeadAttention):
     A cache also holds the logarithms of the gates, in float32.
     """
 
+    cost = ("S*(K*(H + Hv) + N)", 2)
+
     def __init__(self, *, width: Positive, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(width=width, rngs=rngs, **inherited)
         self.forget = Linear(width, self.num_heads, rngs=rngs)

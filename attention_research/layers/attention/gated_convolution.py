@@ -36,6 +36,8 @@ class GatedConvolution(nnx.Module):
     [1 1 N W] if all positions have the same filters.
     """
 
+    cost = ("(kernel_width - 1)*D", 1)
+
     def __init__(
         self, *, width: Positive, num_filters: Positive | None = None, kernel_width: Positive = 9, rngs: nnx.Rngs
     ):

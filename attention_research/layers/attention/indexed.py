@@ -32,6 +32,8 @@ class IndexedAttention(MultiHeadAttention):
     the factor of its loss. A cache also holds the keys of the indexer.
     """
 
+    cost = ("S*(K*(H + Hv) + index_width)", 2)
+
     def __init__(
         self,
         *,

@@ -26,6 +26,8 @@ class InducedSetAttention(nnx.Module):
     [B N T M] of the points.
     """
 
+    cost = (None, 1)
+
     def __init__(
         self,
         *,

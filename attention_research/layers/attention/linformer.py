@@ -45,6 +45,8 @@ class LinformerAttention(MultiHeadAttention):
     ((1, 16, 8), (1, 2, 16, 4))
     """
 
+    cost = (None, 1)
+
     def __init__(
         self,
         *,

@@ -65,6 +65,9 @@ class MultiHeadAttention(nnx.Module):
     the weights are computed only if the caller uses them.
     """
 
+    #: (The number of values that a layer caches for S positions, the exponent of the time in the length). The names
+    #: are those of `config.catalogue`.
+    cost: tuple[str | None, float] = ("S*K*(H + Hv)", 2)
     #: The factor of the scores; None means 1/sqrt(H).
     scale: float | None = None
     #: None lets the kernel choose (`kernels.explain_implementation` shows its choice).

@@ -31,6 +31,8 @@ class MultiTokenAttention(MultiHeadAttention):
     the last queries. Raises ConfigError if `head_group` does not divide the number of heads.
     """
 
+    cost = ("S*K*(H + Hv) + (query_taps - 1)*N*H", 2)
+
     def __init__(
         self,
         *,

@@ -33,6 +33,8 @@ class PathAttention(MultiHeadAttention):
     reflected them, in float32, and the last inputs of the convolution.
     """
 
+    cost = ("S*K*(H + Hv) + 2*K*H", 2)
+
     def __init__(self, *, width: Positive, direction_rank: Positive = 32, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(width=width, rngs=rngs, **inherited)
         channels = self.num_key_value_heads * self.head_width

@@ -21,6 +21,8 @@ class SelectiveAttention(MultiHeadAttention):
     A cache also holds the sums F [B S] of the next position, in float32.
     """
 
+    cost = ("S*(K*(H + Hv) + 1)", 2)
+
     def bias(self, query: Array, key: Array, where: Where) -> Array:
         """-F."""
         return selective_bias(query, key, where.mask, where.handed.get("sums"), query_offset=where.offset).bias

@@ -24,6 +24,8 @@ class SinkhornAttention(SumOfValues):
     `iterations` is the number of Sinkhorn normalization steps.
     """
 
+    cost = (None, 2)  # pairs of blocks
+
     def __init__(
         self,
         *,

@@ -27,6 +27,8 @@ Real = Bool[Array, "B S"]
 class SumOfValues(MultiHeadAttention):
     """Multi-head self-attention over non-padding keys. Raises ValueError unless the mask has the shape [B 1 1 S]."""
 
+    cost = (None, 1)
+
     def attend(self, query: Queries, key: Keys, value: Values, real: Real | None) -> Contexts:
         """The equation of the variant."""
         raise NotImplementedError

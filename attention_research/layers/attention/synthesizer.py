@@ -36,6 +36,8 @@ class Synthesizer(nnx.Module):
     Calls return (y, aux) with the weights in ``aux["attention_weights"]`` [B N T S].
     """
 
+    cost = ("S*N*H", 2)
+
     def __init__(
         self,
         *,

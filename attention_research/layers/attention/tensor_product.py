@@ -33,6 +33,8 @@ class TensorProductAttention(MultiHeadAttention):
     ConfigError if `head_width` is odd.
     """
 
+    cost = ("S*rank*(2*N + H + Hv)", 2)
+
     projected = ()
 
     def __init__(

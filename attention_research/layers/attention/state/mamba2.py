@@ -30,6 +30,7 @@ class Mamba2(StateAttention):
     number of taps of the convolution. Raises ConfigError if the groups do not divide the heads.
     """
 
+    cost = ("N*H*Hv + max(convolution_width - 1, 0)*(2*num_groups*H + N*Hv)", 1)
     value_factor, gate_by, options = 2.0, staticmethod(jax.nn.silu), {"scale": 1.0}
     convolution_bias, norm_over = True, "all"
 

@@ -74,6 +74,7 @@ class StateAttention(nnx.Module):
     weights are computed only if the caller uses them.
     """
 
+    cost: tuple[str, float] = ("N*H*Hv + max(convolution_width - 1, 0)*N*(2*H + Hv)", 1)
     kernel: Callable[..., Any] = staticmethod(state_attention)
     kernel_step: Callable[..., Any] = staticmethod(state_step)
     options: Mapping[str, Any] = {}

@@ -1,0 +1,54 @@
+"""The attribute `cost` of attention kinds: the formula of the state is the size of `start`, and every kind has one."""
+
+import inspect
+import math
+
+import jax
+import jax.numpy as jnp
+import pytest
+from flax import nnx
+
+from attention_research.config import catalogue, schema
+from attention_research.registry import CAUSAL, ENCODER, FAMILIES, locate
+from tests.layers.test_registry import SETTINGS, maker
+
+#: Layouts of the layers of a stack, which are not layers themselves.
+LAYOUTS = ("interleaved",)
+S = 23
+
+
+def names(module, family, kind):
+    """The names of a formula: settings, widths and numbers of heads of a built layer."""
+    of = lambda *attributes: next((getattr(module, one) for one in attributes if hasattr(module, one)), None)
+    settings = {name: SETTINGS.get(name, one.default) for name, one in schema.signature(family, kind).items()}
+    heads, width = of("num_heads"), of("head_width")
+    return {
+        **settings, **{name: value for name, value in vars(module).items() if isinstance(value, int)},
+        "S": S, "D": SETTINGS["width"], "N": heads, "K": of("num_key_value_heads", "num_heads"), "H": width,
+        "Hv": of("value_head_width", "head_width"), "max": max, "min": min, "ceil": math.ceil,
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind in FAMILIES[CAUSAL] if kind not in LAYOUTS])
+def test_the_stated_state_is_what_a_layer_caches(kind):
+    """The number of floating-point values in the cache of one row with S positions."""
+    make, found = maker(CAUSAL, kind), {}
+
+    def start():
+        module = make(nnx.Rngs(0))
+        found.update(names(module, CAUSAL, kind))
+        depth = {"depth": jnp.int32(0)} if "depth" in inspect.signature(module.start).parameters else {}
+        return module.start(1, S, jnp.float32, **depth)
+
+    cache = jax.eval_shape(start)
+    size = sum(x.size for x in jax.tree.leaves(cache) if jnp.issubdtype(x.dtype, jnp.floating))
+    stated, exponent = catalogue.cost(*locate(CAUSAL, kind))
+    assert eval(stated, {"__builtins__": {}}, found) == size
+    assert exponent in (1, 1.5, 2)
+
+
+def test_every_attention_states_its_exponent():
+    for family in (ENCODER, CAUSAL):
+        kinds = [kind for kind in FAMILIES[family] if kind not in LAYOUTS]
+        assert not [kind for kind in kinds if catalogue.facts(family, kind)["exponent"] is None]
