@@ -31,7 +31,7 @@ REDUCTIONS = frozenset(
 OPAQUE = frozenset(
     "cholesky cudnn_fusion custom_call eig eigh ffi_call geqrf hessenberg householder_product io_callback lu lu_solve "
     "ormqr pure_callback qr ragged_dot ragged_dot_general scaled_matmul scaled_matmul_wrapper schur svd "
-    "triangular_solve tridiagonal tridiagonal_solve".split()
+    "tridiagonal tridiagonal_solve".split()
 )
 OPAQUE_PREFIX = "dot_product_attention_"  # cuDNN's
 
@@ -74,6 +74,7 @@ def count_flops(function: Callable[..., Any], *arguments: Any, trips: int | None
     - A convolution counts its real multiply-adds, as XLA does. Those with padding, or with the holes of a dilated
       input, do not count, so that each gradient costs as much as the forward pass. (Published counts often include the
       padding.)
+    - A triangular system of n equations counts n for each element of its solution: n / 2 multiply-adds on average.
     - `other` counts 1 for each output element of an elementwise operation, transcendental or not; 1 for each input
       element of a reduction, a cumulative sum or a sort; 1 for each update of a scatter-add; 5 n log2 n for a Fourier
       transform; and 0 for moving data (reshape, gather, conversion).
@@ -99,6 +100,8 @@ def _equation(equation: Any, trips: int | None) -> Flops:
         return Flops(_dot(equation), 0)
     if name == "conv_general_dilated":
         return Flops(_convolution(equation), 0)
+    if name == "triangular_solve":
+        return Flops(_size(equation.outvars[0]) * equation.invars[0].aval.shape[-1], 0)
     if name == "scan":
         return _count(programs.opened(equation.params["jaxpr"]), trips) * equation.params["length"]
     if name == "while":

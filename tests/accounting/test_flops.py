@@ -38,6 +38,14 @@ def test_contractions(equation, left, right, expected):
     assert count_flops(functools.partial(jnp.einsum, equation), array(*left), array(*right)).matmul == expected
 
 
+def test_a_triangular_system_is_solved_by_substitution():
+    """Unknown i takes i multiply-adds and a division: n^2 for one right-hand side."""
+    solve = jax.scipy.linalg.solve_triangular
+    assert matmul(solve, array(B, D, D), array(B, D, F)) == B * sum(2 * i + 1 for i in range(D)) * F
+    right = lambda a, b: lax.linalg.triangular_solve(a, b)  # x a = b
+    assert matmul(right, array(D, D), array(F, D)) == D * D * F
+
+
 def test_loops_are_multiplied_by_their_length():
     layer = lambda x, w: (jnp.tanh(x @ w), None)
     x, weights, one = array(T, D), array(L, D, D), 2 * T * D * D
