@@ -20,7 +20,10 @@ S = 23
 def names(module, family, kind):
     """The names of a formula: settings, widths and numbers of heads of a built layer."""
     of = lambda *attributes: next((getattr(module, one) for one in attributes if hasattr(module, one)), None)
-    settings = {name: SETTINGS.get(name, one.default) for name, one in schema.signature(family, kind).items()}
+    settings = {
+        name: SETTINGS.get(name) if one.default is schema.REQUIRED else one.default
+        for name, one in schema.signature(family, kind).items()
+    }
     heads, width = of("num_heads"), of("head_width")
     return {
         **settings, **{name: value for name, value in vars(module).items() if isinstance(value, int)},
