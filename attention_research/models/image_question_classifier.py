@@ -79,7 +79,10 @@ class ImageQuestionClassifier(nnx.Module):
         real = batch["source"] != PAD
         numbers = lambda x: jnp.arange(x.shape[1], dtype=jnp.int32)[None]
         x = self.embedding(batch["source"])
-        words, encoded = self.encoder(x, numbers(x), padding_mask(real), key=keys[0])
+        mask = padding_mask(real)
+        words, encoded = self.encoder(x, numbers(x), mask, key=keys[0])
+        kept = self.encoder.memory_mask(mask)
+        real = real if kept is mask else kept[:, 0, 0]  # an encoder may have fewer states than tokens
         grid, aux = self.features(batch["image"], key=keys[1])
         cells = self.project(grid.reshape(grid.shape[0], -1, grid.shape[-1]))
         cells = self.places(cells, numbers(cells))

@@ -15,7 +15,7 @@ from typing import Any
 
 from attention_research import registry
 from tests.catalogue.mechanism import Mechanism
-from tests.catalogue.names import KINDS
+from tests.catalogue.names import KINDS, NO_LAYER
 
 PACKAGE = "attention_research"
 KERNELS = f"{PACKAGE}.kernels"
@@ -25,8 +25,13 @@ OBSERVERS = ("initialization",)
 
 
 def kinds_of(mechanism: Mechanism) -> list[str]:
-    """The kinds of a config that compute a mechanism, those with its name first. Empty for a kernel without a kind."""
-    found = kinds_of_kernels().get(inspect.unwrap(mechanism.function)) or KINDS.get(mechanism.name, ())
+    """The kinds of a config that compute a mechanism, those with its name first. Empty for a kernel without a kind.
+
+    An attention with the name of a mechanism computes it, perhaps by other functions than its kernel.
+    """
+    same = () if mechanism.name in NO_LAYER or mechanism.name not in registry.ATTENTION else (mechanism.name,)
+    found = kinds_of_kernels().get(inspect.unwrap(mechanism.function)) or KINDS.get(mechanism.name)
+    found = found or [f"attention.{name}" for name in same]
     return sorted(found, key=lambda kind: kind.partition(".")[2] not in mechanism.name)
 
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 from attention_research.config import ConfigError, build_model
 from attention_research.kernels.masks import padding_mask
@@ -193,12 +194,30 @@ def test_a_classifier_pools_the_latents(kind):
     np.testing.assert_allclose(weights, np.full((B, M), 1 / M), rtol=1e-6)
 
 
+@pytest.mark.slow
+def test_the_latents_of_a_question_look_at_the_picture():
+    section = {
+        "kind": "image_question_classifier", "width": D, "num_layers": 1, "num_heads": N, "num_classes": 5,
+        "readout_width": 11, "feed_forward": {"hidden_width": F}, "places": {"kind": "learned", "max_length": 9},
+        "features": {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1},
+        "encoder": {"kind": "perceiver", "num_latents": M},
+    }  # fmt: skip
+    make = build_model(section, side=5, channels=3, max_length=S, vocabulary_size=29)
+    model = make(rngs=nnx.Rngs(0))
+    batch = {"source": jnp.asarray(np.where(REAL, 5, 0), jnp.int32), "image": jnp.zeros((B, 5, 5, 3), jnp.uint8)}
+    log_p, aux = jax.jit(lambda batch: model.log_probabilities(batch))(batch)
+    assert log_p.shape == (B, 5) and aux["reader"]["attention_weights"].shape == (B, N, M, 9)
+    np.testing.assert_allclose(aux["pooling"]["weights"].sum(1), 1, rtol=1e-5)
+
+
 def test_what_cannot_be_is_refused(small_config):
     for kind, message in (("perceiver", "a state for each latent"), ("slots", "a state for each slot")):
         with pytest.raises(ConfigError, match="packed rows hold several sentences"):
             small_config(encoder={"kind": kind}).override([("data.batching", {"kind": "packed"})])
         with pytest.raises(ConfigError, match=f"model.encoder.kind: {kind} gives {message}"):
             small_config(kind="transformer_encoder", encoder={"kind": kind})
+        with pytest.raises(ConfigError, match=f"model.encoder.kind: {kind} gives {message}"):
+            small_config(kind="cloze_classifier", encoder={"kind": kind})
         structure, p = encoder_of(kind=kind)
         with pytest.raises(ValueError, match="without packed rows"):
             structure.merge(p).encoder(inputs(), jnp.arange(S)[None], jnp.ones((B, 1, S, S), bool))
