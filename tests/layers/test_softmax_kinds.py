@@ -267,3 +267,34 @@ def test_a_prompt_with_padding_on_its_left_and_steps_are_the_whole_row(name):
 
     whole, stepped = (np.asarray(y)[np.asarray(real)] for y in both(parameters, x))
     np.testing.assert_allclose(stepped, whole, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_activations_and_caches_may_be_bfloat16(name):
+    settings, _ = KINDS[name]
+    target = lookup("causal_attention", name.split(":")[0])
+    structure, shapes, _ = abstract(lambda rngs: target(width=D, num_heads=N, head_width=H, **settings, rngs=rngs))
+    rng = np.random.default_rng(0)
+    parameters = {one: jnp.float32(rng.standard_normal(p.shape) / 2) for one, p in shapes.items()}
+    x = jnp.float32(rng.standard_normal((B, T, D)))
+
+    @jax.jit
+    def both(parameters, x):
+        layer = structure.merge(parameters)
+        whole, _ = layer(x, is_causal=True)
+
+        def step(cache, i):
+            y, cache, _ = layer.step(jax.lax.dynamic_slice_in_dim(x, i, 1, 1), cache, i)
+            return cache, y[:, 0]
+
+        _, stepped = jax.lax.scan(step, layer.start(B, T, x.dtype), jnp.arange(T))
+        return whole, jnp.moveaxis(stepped, 0, 1)
+
+    narrow, exact = both(parameters, x.astype(jnp.bfloat16)), both(parameters, x)
+    assert {y.dtype for y in narrow} == {jnp.dtype(jnp.bfloat16)}
+    if name.split(":")[0] in ("moba", "native_sparse", "indexed"):  # a choice may flip
+        assert all(np.isfinite(np.float32(y)).all() for y in narrow)
+        return
+    for one, other in zip(narrow, exact, strict=True):
+        np.testing.assert_allclose(np.float32(one), other, atol=0.06 * np.abs(other).max())
