@@ -9,13 +9,22 @@ import pytest
 
 from attention_research.config import ConfigError
 from attention_research.decoding import BeamSearch
+from attention_research.registry import FAMILIES
+from attention_research.tasks.auxiliary import auxiliary_loss
 from attention_research.tokens import BOS, PAD
 from tests.layers.state_kinds import STATE_KINDS
+from tests.models.causal_kinds import CAUSAL_KINDS
 from tests.models.facts import QUICKLY, batch_of
 
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
 transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
 
+#: Kinds with other weights, scores, positions or choices than a softmax over all keys.
+AROUND_SOFTMAX = (
+    "sparsemax", "entmax15", "entmax", "talking_heads", "length_scaled", "exclusive", "tensor_product", "kerple",
+    "scaled_rotary", "stick_breaking", "forgetting", "fire", "contextual", "xpos", "path", "multi_token", "selective",
+    "moba", "native_sparse", "indexed",
+)  # fmt: skip
 V, D, N, F, LAYERS, LENGTH = 29, 12, 3, 17, 2, 13
 T5 = {"positions": {"kind": "none"}, "feed_forward": {"hidden_width": F}}
 KINDS = {
@@ -32,11 +41,22 @@ KINDS = {
         for kind in ("alibi", "rotary")
     },
     **{f"causal-{kind}": {**T5, "self_attention": {"kind": kind, **STATE_KINDS[kind]}} for kind in STATE_KINDS},
+    **{
+        f"{place}-{kind}": {
+            **T5,
+            "self_attention": {"kind": kind, **CAUSAL_KINDS[kind]},
+            "decoder": {"kind": place},
+        }
+        for family, place in (("prompted_attention", "causal"), ("prefix_attention", "prefix"))
+        for kind in AROUND_SOFTMAX
+        if kind in FAMILIES[family]
+    },
     "prefix-relative": {"self_attention": {"kind": "relative", "max_distance": 3}, "decoder": {"kind": "prefix"}},
 }
 
 
-SLOW = ("prefix-relative", "prefix-alibi", "prefix-rotary", "prefix", "causal-t5", "prefix-t5",
+SLOW = (*(name for name in KINDS if name.partition("-")[2] in AROUND_SOFTMAX),
+        "prefix-relative", "prefix-alibi", "prefix-rotary", "prefix", "causal-t5", "prefix-t5",
         *(f"causal-{kind}" for kind in STATE_KINDS))  # fmt: skip
 
 
@@ -56,8 +76,10 @@ def point(request, small, batch):
     wide = {side: jnp.pad(batch[side][1:2], padding) for side, padding in more.items()}
 
     def loss(p):
-        values, _ = structure.merge(p).log_likelihood(batch)
-        return -jnp.sum(values["log_likelihood"], where=values["mask"]), values
+        values, aux = structure.merge(p).log_likelihood(batch)
+        extra = auxiliary_loss(aux, values["mask"])
+        loss = -jnp.sum(values["log_likelihood"], where=values["mask"])
+        return loss if extra is None else loss + extra, values
 
     def stepped(p):
         model = structure.merge(p)
