@@ -10,11 +10,15 @@ variant   parameters  GFLOP/step  steps
 collages     214,185        2.26   1500
 emoji        342,153        3.30   1500
 stamps       342,153        5.86   1500
+slots        137,640        1.79    800
 smoke          3,907        0.01      4
 
 `inspect` prints the parameters and FLOPs, of one training step. `collages` has pictures of one to four coloured
 handwritten digits and takes a few minutes on two cores; the table of `experiments/xu2015/table1.py` gives the BLEU.
-`emoji` names pictograms, and `stamps` describes drawings and photographs. No number is comparable with one on COCO.
+`slots` has a Transformer whose decoder attends to seven slots instead of the 36 cells (slot attention, Locatello et al.
+2020): one run of 90 seconds on one core reached a BLEU-1 of 69. With `--config.model.encoder.kind=transformer`, which
+keeps the cells, one run reached 81; the caption of another picture has 50. `emoji` names pictograms, and `stamps`
+describes drawings and photographs. No number is comparable with one on COCO.
 """
 
 from ml_collections import ConfigDict
@@ -23,6 +27,7 @@ VARIANTS = {
     "collages": "one to four coloured digits in nine cells, named in reading order: minutes on two cores",
     "emoji": "pictograms of 72 x 72 pixels and their English names",
     "stamps": "captioned drawings and photographs",
+    "slots": "collages through slots that share out the picture: about a minute on one core",
     "smoke": "seconds: shows that everything runs, learns nothing",
 }
 
@@ -67,6 +72,24 @@ def collages() -> ConfigDict:
     """Nine cells of 16 x 16 pixels; captions have 4 to 19 words."""
     config = captioner(side=48, max_length=20, vocabulary_size=32)
     config.data = {"kind": "collages", "grid": 3, "min_objects": 1, "max_objects": 4}
+    return config
+
+
+def slots() -> ConfigDict:
+    """Collages; the slots are exchangeable, so that a slot must say itself where its object is."""
+    config = collages()
+    config.task.doubly_stochastic = 0.0
+    config.model = {
+        "kind": "transformer_captioner",
+        "width": 64,
+        "num_layers": 1,
+        "num_heads": 2,
+        "dropout_rate": 0.0,
+        "feed_forward": {"kind": "dense", "hidden_width": 128},
+        "features": config.model.features,
+        "encoder": {"kind": "slots", "positions": {"kind": "learned", "max_length": 36}},
+    }
+    config.training.update(steps=800, checkpoint_every=800, eval_every=200)
     return config
 
 
