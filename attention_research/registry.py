@@ -131,6 +131,7 @@ ATTENTION = {
     "entmax": Attention("entmax:EntmaxAttention", (*_SELF, CROSS)),
     "talking_heads": Attention("talking_heads:TalkingHeadsAttention", (*_SELF, CROSS)),
     "length_scaled": Attention("length_scaled:LengthScaledAttention", (*_SELF, CROSS)),
+    "position_scaled": Attention("position_scaled:PositionScaledAttention", (*_SELF, CROSS)),
     "exclusive": Attention(
         "exclusive:ExclusiveAttention", _SELF, {CROSS: "a target position has no value of its own in a source"}
     ),

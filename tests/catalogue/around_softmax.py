@@ -20,6 +20,7 @@ from attention_research.kernels.variants import (
     multi_token_attention,
     native_sparse_attention,
     path_attention,
+    position_scaled_attention,
     reflected_keys,
     selective_attention,
     selective_bias,
@@ -147,6 +148,13 @@ MECHANISMS = (
         settings=_CAUSAL,
         cached=by_steps(length_scaled_attention),
         oracle="small_variants::length_scaled_logits_count_the_visible_keys",
+    ),
+    _SEQUENCE(
+        position_scaled_attention,
+        "position_scaled",
+        settings={**_CAUSAL, "interval": 3, "strength": 0.5},
+        cached=by_steps(position_scaled_attention),
+        oracle="small_variants::a_temperature_by_position_is_that_of_llama_4",
     ),
     _SEQUENCE(selective_attention, "selective", without="sums query_offset", cached=_selected, oracle=_TERMS),
     Mechanism(

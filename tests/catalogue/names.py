@@ -69,6 +69,7 @@ ALSO: dict[str, tuple[str, ...]] = {
     "path": ("PaTH", "Householder positions"),
     "multi_token": ("MTA",),
     "tensor_product": ("TPA",),
+    "position_scaled": ("attention temperature tuning", "iRoPE"),
     "exclusive": ("XSA", "belief attention"),
     "set_attention": ("Set Transformer", "MAB", "SAB", "ISAB", "PMA"),
     "slot_attention": ("object-centric learning", "inverted attention"),

@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 
 from attention_research.kernels import dot_product_attention
-from attention_research.kernels.variants import length_scaled_attention, talking_heads_attention, without_own_value
+from attention_research.kernels.variants import (
+    length_scaled_attention,
+    position_scaled_attention,
+    talking_heads_attention,
+    without_own_value,
+)
 from tests.kernels.conftest import attention64, softmax64
 from tests.kernels.test_variants import HV, MASK, B, H, K, N, S, T, heads, wide
 
@@ -26,6 +31,15 @@ def test_length_scaled_logits_count_the_visible_keys(normal):
     expected, _ = attention64(scaled, key, value, mask=seen)
     call = jax.jit(lambda *x: length_scaled_attention(*x, jnp.asarray(MASK), is_causal=True, query_offset=1))
     np.testing.assert_allclose(call(query, key, value, factor), expected, atol=2e-5)
+
+
+def test_a_temperature_by_position_is_that_of_llama_4(normal):
+    """The factor log1p(floor((position + 1) / floor_scale)) attn_scale + 1 of Llama4TextAttention."""
+    query, key, value = heads(normal, T, T)
+    factor = np.log1p(np.floor((np.arange(T) + 1.0) / 3)) * 0.5 + 1.0
+    expected, _ = attention64(np.float64(query) * factor[:, None, None], key, value, is_causal=True)
+    call = jax.jit(lambda *x: position_scaled_attention(*x, interval=3, strength=0.5, is_causal=True))
+    np.testing.assert_allclose(call(query, key, value), expected, atol=2e-5)
 
 
 def test_talking_heads_mix_logits_and_weights(normal):

@@ -31,6 +31,7 @@ from attention_research.kernels.variants import (
     multi_token_attention,
     native_sparse_attention,
     path_attention,
+    position_scaled_attention,
     selective_attention,
     sparsemax_attention,
     stick_breaking_attention,
@@ -109,7 +110,7 @@ def indexed(w):
     return indexed_attention(*w.qkv, *index, MASK, top_k=2)
 
 
-def path(w):
+def path(w, forgets=False):
     x = w.x @ w["direction_down.kernel"] @ w["direction_up.kernel"]
     window = jnp.pad(x, [(0, 0), (2, 0), (0, 0)])
     y = jnp.zeros_like(x)
@@ -118,12 +119,13 @@ def path(w):
         y = y + w["convolution.filter_kernel"][:, tap] * jnp.where(same[..., None], window[:, tap : tap + T], 0.0)
     y = jax.nn.silu(y).reshape(B, T, N, H)
     direction = y / jnp.sqrt((y * y).sum(-1, keepdims=True) + 1e-6)
-    return path_attention(*w.qkv, direction, 2 * sigmoid(w.of("beta", N)), mask=MASK)
+    log_forget = jax.nn.log_sigmoid(w.of("forget", N)) if forgets else None
+    return path_attention(*w.qkv, direction, 2 * sigmoid(w.of("beta", N)), log_forget, MASK)
 
 
 def multi_token(w):
-    groups = w["weight_scale"]
-    context = multi_token_attention(*w.qkv, w["score_scale"], weight_groups=groups, mask=MASK)
+    shares = w.p.get("share_scale")
+    context = multi_token_attention(*w.qkv, w["score_scale"], shares, weight_groups=w.p.get("weight_scale"), mask=MASK)
     context = rms_norm(context, w["norm_scale"])
     return context * sigmoid(context @ w["gate.kernel"])
 
@@ -160,6 +162,10 @@ KINDS = {
         {"max_length": T},
         lambda w: length_scaled_attention(*w.qkv, w["length_scale"], MASK, **CAUSAL),
     ),
+    "position_scaled": (
+        {"interval": 2, "strength": 0.5},
+        lambda w: position_scaled_attention(*w.qkv, MASK, interval=2, strength=0.5, **CAUSAL),
+    ),
     "exclusive": ({}, exclusive),
     "tensor_product": ({"query_rank": 3, "rank": 2}, tensor_product),
     "kerple": ({}, kerple("log")),
@@ -180,6 +186,8 @@ KINDS = {
     ),
     "xpos": ({"scale_base": 3.0}, xpos_attention),
     "path": ({"direction_rank": 5}, path),
+    "path:forgetting": ({"direction_rank": 5, "forgets": True}, lambda w: path(w, forgets=True)),
+    "multi_token:twice": ({"query_taps": 2, "key_taps": 3, "convolve_weights": True}, multi_token),
     "multi_token": ({"query_taps": 3, "key_taps": 2, "head_group": 3}, multi_token),
     "selective": ({}, lambda w: selective_attention(*w.qkv, MASK)),
     "moba": ({"block_size": 2, "top_k": 1}, lambda w: moba_attention(*w.qkv, MASK, block_size=2, top_k=1)),

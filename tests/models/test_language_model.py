@@ -21,7 +21,9 @@ transformers = pytest.importorskip("transformers", reason="Hugging Face Transfor
 
 #: Kinds with other weights, scores, positions or choices than a softmax over all keys.
 AROUND_SOFTMAX = (
-    "sparsemax", "entmax15", "entmax", "talking_heads", "length_scaled", "exclusive", "tensor_product", "kerple",
+    "sparsemax", "entmax15", "entmax", "talking_heads", "length_scaled", "position_scaled", "exclusive",
+    "tensor_product",
+    "kerple",
     "scaled_rotary", "stick_breaking", "forgetting", "fire", "contextual", "xpos", "path", "multi_token", "selective",
     "moba", "native_sparse", "indexed",
 )  # fmt: skip

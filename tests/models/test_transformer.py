@@ -19,7 +19,9 @@ from tests.layers.state_kinds import STATE_KINDS
 
 #: Kinds with another softmax, score or output that encoders have too.
 AROUND_SOFTMAX = (
-    "sparsemax", "entmax15", "entmax", "talking_heads", "length_scaled", "exclusive", "tensor_product", "kerple",
+    "sparsemax", "entmax15", "entmax", "talking_heads", "length_scaled", "position_scaled", "exclusive",
+    "tensor_product",
+    "kerple",
 )  # fmt: skip
 VARIANTS = {
     "standard": {},

@@ -17,6 +17,7 @@ from attention_research.kernels.variants.moba import moba_attention, moba_mask
 from attention_research.kernels.variants.multi_token import convolved_pairs, multi_token_attention
 from attention_research.kernels.variants.native_sparse import native_sparse_attention
 from attention_research.kernels.variants.path import path_attention, path_logits, reflected_keys
+from attention_research.kernels.variants.position_scaled import position_scaled_attention, position_scaled_query
 from attention_research.kernels.variants.query_key_l2 import query_key_l2_attention
 from attention_research.kernels.variants.query_key_norm import query_key_norm_attention
 from attention_research.kernels.variants.selective import selective_attention, selective_bias

@@ -17,7 +17,7 @@ from jax import lax
 from jaxtyping import Array
 
 from attention_research.kernels import dot_product_attention
-from attention_research.kernels.variants import path_attention, reflected_keys
+from attention_research.kernels.variants import forget_bias, path_attention, reflected_keys
 from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention, Where, weights_of
 from attention_research.layers.attention.state.short_convolution import ShortConvolution, visible_taps
 from attention_research.layers.linear import Linear
@@ -29,19 +29,30 @@ TAPS = 3
 class PathAttention(MultiHeadAttention):
     """Dot-product attention of queries and keys that are reflected by the tokens between them, for decoders.
 
-    `direction_rank` is the rank of the projection to w. A cache holds the keys as all tokens so far have
+    `direction_rank` is the rank of the projection to w. `forgets` adds the forget gates of `forgetting` (PaTH-FoX). A
+    cache holds the keys as all tokens so far have
     reflected them, in float32, and the last inputs of the convolution.
     """
 
     cost = ("S*K*(H + Hv) + 2*K*H", 2)
 
-    def __init__(self, *, width: Positive, direction_rank: Positive = 32, rngs: nnx.Rngs, **inherited: Any):
+    def __init__(
+        self, *, width: Positive, direction_rank: Positive = 32, forgets: bool = False, rngs: nnx.Rngs, **inherited: Any
+    ):
         super().__init__(width=width, rngs=rngs, **inherited)
         channels = self.num_key_value_heads * self.head_width
         self.direction_down = Linear(width, direction_rank, use_bias=False, rngs=rngs)
         self.direction_up = Linear(direction_rank, channels, use_bias=False, rngs=rngs)
         self.convolution = ShortConvolution(channels, TAPS, rngs=rngs)
         self.beta = Linear(width, self.num_key_value_heads, rngs=rngs)
+        self.forget = Linear(width, self.num_heads, rngs=rngs) if forgets else None
+
+    def key_states(self, x: Array) -> dict[str, Array]:
+        """log f [B S N] of the forget gates, if there are any."""
+        states = super().key_states(x)
+        if self.forget is None:
+            return states
+        return {**states, "log_forget": jax.nn.log_sigmoid(self.forget(x).astype(jnp.float32))}
 
     def reflections(self, x: Array, taps: dict[str, Array], mask: Mask | None) -> tuple[Array, Array, dict[str, Array]]:
         """(w [B T K H], beta [B T K], the inputs of the convolution for the next positions), in float32."""
@@ -61,8 +72,10 @@ class PathAttention(MultiHeadAttention):
         assert where.x is not None
         w, beta, _ = self.reflections(where.x, self.convolution.start(len(key), key.dtype), where.mask)
 
+        log_forget = where.states.get("log_forget")
+
         def attend(value: Array) -> Array:
-            return path_attention(query, key, value, w, beta, mask=where.mask, scale=self.scale)
+            return path_attention(query, key, value, w, beta, log_forget, mask=where.mask, scale=self.scale)
 
         return attend(value), weights_of(attend, key, value.dtype)
 
@@ -93,11 +106,14 @@ class PathAttention(MultiHeadAttention):
         keys = lax.dynamic_update_slice_in_dim(keys, key.astype(jnp.float32), index, 1)
         values = lax.dynamic_update_slice_in_dim(cache["value"], value.swapaxes(1, 2), index, 2)
         cache = {**cache, **taps, "key": keys.swapaxes(1, 2), "value": values}
-        query = self.queries(x).astype(jnp.float32)
+        query, bias = self.queries(x).astype(jnp.float32), None
+        for name, state in self.key_states(x).items():
+            cache[name] = lax.dynamic_update_slice_in_dim(cache[name], state, index, 1)
+            bias = forget_bias(cache[name], 1, query_offset=index)
 
         def attend(value: Array) -> Array:
             return dot_product_attention(
-                query, keys, value.astype(jnp.float32), mask=cache.get("mask"), scale=self.scale, is_causal=True,
+                query, keys, value.astype(jnp.float32), bias, mask=cache.get("mask"), scale=self.scale, is_causal=True,
                 query_offset=index,
             ).astype(x.dtype)  # fmt: skip
 
