@@ -53,6 +53,8 @@ _PAST = {
     ENCODER: "its queries choose among earlier positions; an encoder sees both sides",
     CROSS: "it chooses among earlier positions of one sequence, not among the tokens of a source",
 }
+_BY_WINDOW = {CROSS: "a window is a range of positions of one sequence"}
+_ONLY_CAUSAL = "it is defined for causal attention only"
 _ONE_STACK = {CROSS: "it mixes the values of the positions of one sequence"}
 
 ATTENTION = {
@@ -96,6 +98,20 @@ ATTENTION = {
         "branched_t5:BranchedT5Attention",
         _BOTH,
         {CROSS: "relative positions are distances within one sequence; use branched"},
+    ),
+    # Scaled dot products with another normalization, scale, window or cache.
+    "sink": Attention("sink:SinkAttention", (*_SELF, CROSS)),
+    "softcap": Attention("softcap:SoftcapAttention", (*_SELF, CROSS)),
+    "sigmoid": Attention("sigmoid:SigmoidAttention", (*_SELF, CROSS)),
+    "query_key_l2": Attention("query_key_l2:QueryKeyL2Attention", (*_SELF, CROSS)),
+    "temperature": Attention("temperature:TemperatureAttention", (*_SELF, CROSS)),
+    "differential": Attention("differential:DifferentialAttention", (*_SELF, CROSS)),
+    "latent": Attention("latent:LatentAttention", _BOTH, _BY_DISTANCE),
+    "sliding_window": Attention("sliding_window:SlidingWindowAttention", _BOTH, _BY_WINDOW),
+    "sliding_window_rotary": Attention("sliding_window:RotarySlidingWindowAttention", _BOTH, _BY_WINDOW),
+    "streaming": Attention("streaming:StreamingAttention", (CAUSAL,), {ENCODER: _ONLY_CAUSAL, **_BY_WINDOW}),
+    "transformer_xl": Attention(
+        "transformer_xl:TransformerXLAttention", (CAUSAL, PROMPTED), {ENCODER: _ONLY_CAUSAL, **_BY_DISTANCE}
     ),
     # Layers of one stack that differ from or depend on each other.
     "interleaved": Attention(
@@ -170,10 +186,20 @@ ATTENTION = {
     # The variants of the Long Range Arena.
     "linear": Attention("linear:LinearAttention", (ENCODER,), _LONG_RANGE),
     "performer": Attention("performer:PerformerAttention", (ENCODER,), _LONG_RANGE),
-    "block_local": Attention("block_local:BlockLocalAttention", (ENCODER,), _LONG_RANGE),
+    "block_local": Attention(
+        "block_local:BlockLocalAttention",
+        _BOTH,
+        _BY_WINDOW,
+        instead={CAUSAL: "causal_block_local:CausalBlockLocalAttention"},
+    ),
     "bigbird": Attention("bigbird:BigBirdAttention", (ENCODER,), _LONG_RANGE),
     "reformer": Attention("reformer:ReformerAttention", (ENCODER,), _LONG_RANGE),
-    "sinkhorn": Attention("sinkhorn:SinkhornAttention", (ENCODER,), _LONG_RANGE),
+    "sinkhorn": Attention(
+        "sinkhorn:SinkhornAttention",
+        _BOTH,
+        _BY_PLACE,
+        instead={CAUSAL: "causal_sinkhorn:CausalSinkhornAttention"},
+    ),
     "dot_synthesizer": Attention("dot_synthesizer:DotSynthesizer", (ENCODER,), _LONG_RANGE),
 }
 

@@ -86,6 +86,12 @@ NEEDED = {
     "adaptive_input": {"cluster_sizes": (5, 7, 17), "cluster_widths": (12, 5, 3)},
     "adaptive_softmax": {"cluster_sizes": (5, 7, 17), "cluster_widths": (12, 5, 3)},
     "funnel": {"num_layers": 6},
+    "softcap": {"cap": 1.5},
+    "query_key_l2": {"typical_length": 5},
+    "latent": {"latent_width": 5, "rotary_width": 2, "query_latent_width": 7},
+    "sliding_window": {"window": 2},
+    "sliding_window_rotary": {"window": 2},
+    "streaming": {"window": 2, "num_sinks": 2},
     "perceiver": {"blocks": 2},
     "universal": {"before": 0, "after": 0},
     "text_to_text": {"name": "bible_translate/fr-en", "source": ("fr",), "target": "en"},
@@ -115,7 +121,9 @@ LONG = {
     "kerple",
     "scaled_rotary", "stick_breaking", "forgetting", "fire", "contextual", "xpos", "path", "multi_token", "selective",
     "moba", "native_sparse", "indexed",
-    "detach_norm", "shared_with_bias", "untied", "adaptive_softmax", "mixture_of_softmaxes", "inverse_sqrt",
+    "softcap", "sigmoid", "query_key_l2", "temperature", "differential", "latent", "sliding_window",
+    "sliding_window_rotary", "streaming", "transformer_xl", "sink", "detach_norm",
+    "shared_with_bias", "untied", "adaptive_softmax", "mixture_of_softmaxes", "inverse_sqrt",
 }  # fmt: skip
 #: Kinds that need data of their own or several layers, which these probes do not have -> the test of their effect.
 ELSEWHERE = {

@@ -33,7 +33,7 @@ def differential_lambda_init(layer: int) -> float:
 
 
 def differential_lambda(
-    lambda_query: Float[Array, "2 H"], lambda_key: Float[Array, "2 H"], *, lambda_init: float
+    lambda_query: Float[Array, "2 H"], lambda_key: Float[Array, "2 H"], *, lambda_init: float | Float[Array, ""]
 ) -> Float[Array, ""]:
     """exp(q1 k1) - exp(q2 k2) + lambda_init, equation 2, in float32.
 
@@ -56,7 +56,7 @@ def differential_attention(
     gain: Float[Array, "Hv"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    lambda_init: float,
+    lambda_init: float | Float[Array, ""],
     epsilon: float = 1e-5,
     scale: float | int | None = None,
     is_causal: bool = False,

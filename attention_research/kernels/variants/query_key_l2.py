@@ -40,14 +40,19 @@ def query_key_l2_attention(
     """
     check_shapes(query=(query, "B T N H"), gain=(gain, "#N"))
     dtype = accumulator(query.dtype)
-    query = (_direction(query, epsilon) * gain.astype(dtype)[:, None]).astype(query.dtype)
-    key = _direction(key, epsilon).astype(key.dtype)
+    query = (unit_length(query, epsilon) * gain.astype(dtype)[:, None]).astype(query.dtype)
+    key = unit_length(key, epsilon).astype(key.dtype)
     return dot_product_attention(
         query, key, value, bias, mask, scale=1.0, is_causal=is_causal, local_window_size=local_window_size,
         implementation=implementation,
     )  # fmt: skip
 
 
-def _direction(x: Array, epsilon: float) -> Array:
+def unit_length(x: Float[Array, "*B H"], epsilon: float = 1e-12) -> Float[Array, "*B H"]:
+    """x / sqrt(sum x^2 + epsilon) over the last axis, in float32.
+
+    >>> print(unit_length(jnp.array([3.0, 4.0])))
+    [0.6 0.8]
+    """
     x = x.astype(accumulator(x.dtype))
     return x * lax.rsqrt(jnp.sum(jnp.square(x), axis=-1, keepdims=True) + epsilon)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 from jaxtyping import Array
 
 from attention_research.errors import ConfigError
 from attention_research.kernels import rotary
-from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
+from attention_research.layers.attention.multi_head import Keys, Queries, Where
+from attention_research.layers.attention.normalized_heads import NormalizedHeads
 from attention_research.signatures import PositiveFloat
 
 
-class RotaryAttention(MultiHeadAttention):
+class RotaryAttention(NormalizedHeads):
     """Scaled dot-product attention of rotated queries and keys. `base` determines the lowest frequency.
 
     A cache holds keys before the rotation, and each decoding step rotates all of them. Raises ConfigError if
@@ -26,11 +26,21 @@ class RotaryAttention(MultiHeadAttention):
 
     def __init__(self, *, base: PositiveFloat = 10000.0, **inherited: Any):
         super().__init__(**inherited)
-        if self.head_width % 2:
-            raise ConfigError(f"head_width: {self.head_width}; rotary attention expects an even number")
+        expect_even(self.head_width, "rotary attention")
         self.base = base
 
     def prepare(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array, Array]:
         """Rotates queries and keys. The first query is at position `where.offset`."""
-        turn = lambda x, first: rotary(x, first + jnp.arange(x.shape[1], dtype=jnp.int32), base=self.base)
-        return turn(query, where.offset), turn(key, 0), value
+        return *rotated(query, key, where, self.base), value
+
+
+def expect_even(head_width: int, kind: str) -> None:
+    """Raises ConfigError if the width of a head is odd."""
+    if head_width % 2:
+        raise ConfigError(f"head_width: {head_width}; {kind} expects an even number")
+
+
+def rotated(query: Queries, key: Keys, where: Where, base: float) -> tuple[Queries, Keys]:
+    """(rotated queries, rotated keys) at the positions that `where` gives them."""
+    query = rotary(query, where.query_positions(query.shape[1]), base=base)
+    return query, rotary(key, where.key_positions(key.shape[1]), base=base)

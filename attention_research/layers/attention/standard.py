@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from attention_research.layers.attention.multi_head import MultiHeadAttention
+from attention_research.layers.attention.normalized_heads import NormalizedHeads
 
 
-class StandardAttention(MultiHeadAttention):
+class StandardAttention(NormalizedHeads):
     """Multi-head attention with scale 1/sqrt(H).
 
     With `implementation` None, the kernel chooses (`kernels.explain_implementation` shows its choice).

@@ -26,7 +26,8 @@ class Where(NamedTuple):
     """The positions of the queries, and the keys that they may attend to.
 
     Query t is at position offset + t of the key sequence. The offset is a traced value in a decoding step. `shared` is
-    the module that the stack owns for this kind of attention. `x` is the input of the queries [B T D], and `states`
+    the module that the stack owns for this kind of attention. `places` are the positions of the keys, if they are not 0
+    to S - 1 (a ring of recent keys). `x` is the input of the queries [B T D], and `states`
     holds the `key_states` of all keys. `depth` is the number of the layer from 0, and `handed` what a lower layer hands
     over, for a class that asks for them (`takes_depth`, `takes_handed`).
     """
@@ -35,10 +36,19 @@ class Where(NamedTuple):
     is_causal: bool = False
     offset: Offset = 0
     shared: Any = None
+    places: Int[Array, "S"] | None = None
     x: Float[Array, "B T D"] | None = None
     states: Mapping[str, Array] = NOTHING
     depth: Offset = 0
     handed: Mapping[str, Array] = NOTHING
+
+    def query_positions(self, length: int) -> Int[Array, "T"]:
+        """The positions of the queries."""
+        return self.offset + jnp.arange(length, dtype=jnp.int32)
+
+    def key_positions(self, length: int) -> Int[Array, "S"]:
+        """The positions of the keys."""
+        return 0 + jnp.arange(length, dtype=jnp.int32) if self.places is None else self.places
 
 
 #: For a class that finishes contexts of its own.
