@@ -177,7 +177,8 @@ def accepted(kind):
         handed.update(given)
         raise InterruptedError
 
-    with mock.patch.object(above, "__init__", note), pytest.raises(InterruptedError):
+    plain = mock.patch.object(there, "__setattr__", object.__setattr__)  # a constructor may set attributes before
+    with plain, mock.patch.object(above, "__init__", note), pytest.raises(InterruptedError):
         inspect.unwrap(there.__init__)(object.__new__(there), **{name: some(p) for name, p in own.items()})
     inherited = accepted(type("Above", (above,), {}))
     return {**{name: p for name, p in inherited.items() if name not in handed}, **own}
