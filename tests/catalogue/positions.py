@@ -288,8 +288,9 @@ MECHANISMS = (
         settings=_LENGTHS,
         sizes={"F": 7},
         draw={**_OFFSET, "slope": _positive, "threshold": lambda random, shape: 7 + random.random(shape)},
-        permutable=("B", "N", "F"),
-        breaks=("padding", "empty", "grows"),  # the bias of masked pairs is not 0
+        without="mask",
+        outputs=("1 N T S",),
+        permutable=("N", "F"),
         cached=_bias_rows(fire_bias),
         oracle=_TERMS,
     ),

@@ -9,6 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.integers import as_int32
+from attention_research.kernels.symbolic import expect_numbers
 
 
 class ExampleBlocks(NamedTuple):
@@ -54,6 +55,7 @@ def example_blocks(
     if size < 1:
         raise ValueError(f"block_size: expected at least 1, got {size}")
     T, S = visible.shape[2:]
+    expect_numbers("block_size", S=S)
     count = max(1, -(-S // size))
     start = jnp.argmax(visible, axis=3, keepdims=True).astype(jnp.int32) if S else jnp.zeros((1, 1, T, 1), jnp.int32)
     rows = (jnp.arange(T, dtype=jnp.int32) + as_int32("query_offset", query_offset))[:, None]

@@ -18,6 +18,7 @@ from attention_research.kernels.attention.arguments import softmax_or_zero
 from attention_research.kernels.attention.pairs import pair_logits, weighted_values
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import expect_numbers
 from attention_research.kernels.variants.example_blocks import largest_blocks
 
 
@@ -50,6 +51,7 @@ def top_keys(scores: Float[Array, "B T S"], visible: Bool[Array, "#B #N #T #S"],
     """
     if top_k < 1:
         raise ValueError(f"top_k: expected at least 1, got {top_k}")
+    expect_numbers("top_k", S=scores.shape[2])
     return largest_blocks(jnp.where(visible, scores[:, None], -jnp.inf), top_k)
 
 

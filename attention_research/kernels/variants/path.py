@@ -22,6 +22,7 @@ from attention_research.kernels.attention.arguments import prepare, softmax_or_z
 from attention_research.kernels.attention.pairs import visible_pairs, weighted_values
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import expect_numbers
 from attention_research.kernels.variants.forgetting import forget_bias
 
 
@@ -120,6 +121,7 @@ def path_attention(
     if chunk_size < 1:
         raise ValueError(f"chunk_size: expected at least 1, got {chunk_size}")
     B, T, N, _ = query.shape
+    expect_numbers("chunk_size", T=T)
     if 0 in (B, T):
         return jnp.zeros((B, T, N, value.shape[3]), query.dtype)
     logits = path_logits(query, key, direction, beta, chunk_size=chunk_size)

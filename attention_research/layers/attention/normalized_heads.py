@@ -20,9 +20,7 @@ from attention_research.layers.attention.multi_head import MultiHeadAttention
 class NormalizedHeads(MultiHeadAttention):
     """Attention with an optional `query_key_norm` of queries and keys. A cache holds normalized keys."""
 
-    def __init__(
-        self, *, query_key_norm: Literal["none", "rms", "layer"] = "none", rngs: nnx.Rngs, **inherited: Any
-    ):
+    def __init__(self, *, query_key_norm: Literal["none", "rms", "layer"] = "none", rngs: nnx.Rngs, **inherited: Any):
         super().__init__(rngs=rngs, **inherited)
         self.query_key_norm = query_key_norm
         gain = lambda there: nnx.Param(jnp.ones((self.head_width,), jnp.float32)) if there else None
