@@ -156,6 +156,7 @@ ATTENTION = {
     "scaled_rotary": Attention("scaled_rotary:ScaledRotaryAttention", _SELF, _BY_DISTANCE),
     "stick_breaking": Attention("stick_breaking:StickBreakingAttention", _DECODER, _BACK),
     "forgetting": Attention("forgetting:ForgettingAttention", _DECODER, _BACK),
+    "forgetting_pro": Attention("forgetting_pro:ForgettingProAttention", _DECODER, _BACK),
     "fire": Attention("fire:FireAttention", _DECODER, _BACK),
     "contextual": Attention("contextual:ContextualAttention", _DECODER, _BACK),
     "xpos": Attention("xpos:XPosAttention", _DECODER, _BACK),

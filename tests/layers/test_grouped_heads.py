@@ -23,7 +23,7 @@ SETTINGS = {
 #: Kinds whose layers are those of another kind.
 SAME = ("yoco",)
 #: Projections to all key heads -> the channels of a head.
-PARTS = {"key": H, "value": H, "direction_up": H, "beta": 1}
+PARTS = {"key": H, "value": H, "direction_up": H, "beta": 1, "key_shift": 1, "value_shift": 1}
 REAL = jnp.arange(T) < jnp.array([[T], [5], [6]])
 
 

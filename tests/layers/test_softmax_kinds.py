@@ -102,6 +102,21 @@ def exclusive(w):
     return without_own_value(dot_product_attention(*w.qkv, mask=MASK, **CAUSAL), w.qkv[2])
 
 
+def forgetting_pro(w):
+    query, key, value = w.qkv
+    same = jnp.pad(SEGMENTS, [(0, 0), (1, 0)])[:, :T] == SEGMENTS
+
+    def shifted(x, name):
+        share = sigmoid(w.of(name, N, 1))
+        before = jnp.where(same[..., None, None], jnp.roll(x, 1, axis=1), 0.0)
+        return share * before + (1 - share) * x
+
+    query, key = rms_norm(query, w["query_scale"]), rms_norm(shifted(key, "key_shift"), w["key_scale"])
+    value, log_forget = shifted(value, "value_shift"), jax.nn.log_sigmoid(w.of("forget", N))
+    context = rms_norm(forgetting_attention(query, key, value, log_forget, MASK), w["norm_scale"])
+    return context * sigmoid(w.of("gate", N, H))
+
+
 def indexed(w):
     keys = w.of("index_key", 3)
     keys = (keys - keys.mean(-1, keepdims=True)) / jnp.sqrt(keys.var(-1, keepdims=True) + 1e-6)
@@ -179,6 +194,7 @@ KINDS = {
         lambda w: stick_breaking_attention(*w.qkv, MASK, attend_current=True),
     ),
     "forgetting": ({}, lambda w: forgetting_attention(*w.qkv, jax.nn.log_sigmoid(w.of("forget", N)), MASK)),
+    "forgetting_pro": ({}, forgetting_pro),
     "fire": ({"bias_width": 5, "threshold": 2.5}, fire),
     "contextual": (
         {"num_positions": 3},

@@ -60,6 +60,7 @@ CAUSAL_KINDS = {
     "stick_breaking": {},
     "stick_breaking:current": {"attend_current": True},
     "forgetting": {},
+    "forgetting_pro": {},
     "fire": {"bias_width": 5, "threshold": 2.5},
     "contextual": {"num_positions": 3},
     "xpos": {"scale_base": 7.0},

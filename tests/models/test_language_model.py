@@ -24,7 +24,8 @@ AROUND_SOFTMAX = (
     "sparsemax", "entmax15", "entmax", "talking_heads", "length_scaled", "position_scaled", "exclusive",
     "tensor_product",
     "kerple",
-    "scaled_rotary", "stick_breaking", "forgetting", "fire", "contextual", "xpos", "path", "multi_token", "selective",
+    "scaled_rotary", "stick_breaking", "forgetting",
+    "forgetting_pro", "fire", "contextual", "xpos", "path", "multi_token", "selective",
     "moba", "native_sparse", "indexed",
 )  # fmt: skip
 V, D, N, F, LAYERS, LENGTH = 29, 12, 3, 17, 2, 13
