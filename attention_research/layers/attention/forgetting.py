@@ -2,7 +2,8 @@
 G_t = sum_{m<=t} log sigmoid(x_m W + b).
 
 Every head has a forget gate at each position, computed from the layer's input x (`kernels.forgetting_attention`). The
-gates take the place of position encodings. W is [D N], and b starts at 0, as in the released code.
+gates take the place of position encodings. W is [D N]. b starts at 0, as in the released code: at first a head forgets
+half of what it sees with every token, and a long memory must be learned.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ from attention_research.signatures import Positive
 class ForgettingAttention(MultiHeadAttention):
     """Scaled dot-product attention in which later tokens make heads forget earlier ones, for decoders.
 
-    A cache also holds the logarithms of the gates, in float32.
+    `initial_bias` is the b of a new model; 5 keeps 99.3 % at every token. A cache also holds the logarithms of the
+    gates, in float32.
     """
 
     cost = ("S*(K*(H + Hv) + N)", 2)
 
-    def __init__(self, *, width: Positive, rngs: nnx.Rngs, **inherited: Any):
+    def __init__(self, *, width: Positive, initial_bias: float = 0.0, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(width=width, rngs=rngs, **inherited)
         self.forget = Linear(width, self.num_heads, rngs=rngs)
+        self.forget.bias = nnx.Param(jnp.full((self.num_heads,), initial_bias, jnp.float32))
 
     def key_states(self, x: Array) -> dict[str, Array]:
         """log f [B S N]."""
