@@ -55,6 +55,7 @@ _PAST = {
 }
 _BY_WINDOW = {CROSS: "a window is a range of positions of one sequence"}
 _ONLY_CAUSAL = "it is defined for causal attention only"
+_OF_CELLS = {CAUSAL: "a cell holds positions after the query"}
 _ONE_STACK = {CROSS: "it mixes the values of the positions of one sequence"}
 
 ATTENTION = {
@@ -76,6 +77,8 @@ ATTENTION = {
             "i: it cannot be causal (Wang et al. 2020)"
         },
     ),
+    "linformer_pooled": Attention("linformer_pooled:PooledLinformerAttention", (ENCODER, CROSS), _OF_CELLS),
+    "linformer_convolved": Attention("linformer_convolved:ConvolvedLinformerAttention", (ENCODER, CROSS), _OF_CELLS),
     "ring": Attention("ring:RingAttention", (ENCODER, CAUSAL, CROSS)),
     "unmasked": Attention(
         "unmasked:UnmaskedAttention",
@@ -106,6 +109,8 @@ ATTENTION = {
     "query_key_l2": Attention("query_key_l2:QueryKeyL2Attention", (*_SELF, CROSS)),
     "temperature": Attention("temperature:TemperatureAttention", (*_SELF, CROSS)),
     "differential": Attention("differential:DifferentialAttention", (*_SELF, CROSS)),
+    "gated": Attention("gated:GatedAttention", (*_SELF, CROSS)),
+    "gated_rotary": Attention("gated:GatedRotaryAttention", _SELF, _BY_DISTANCE),
     "latent": Attention("latent:LatentAttention", _BOTH, _BY_DISTANCE),
     "sliding_window": Attention("sliding_window:SlidingWindowAttention", _BOTH, _BY_WINDOW),
     "sliding_window_rotary": Attention("sliding_window:RotarySlidingWindowAttention", _BOTH, _BY_WINDOW),

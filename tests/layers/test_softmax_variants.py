@@ -166,6 +166,50 @@ def test_a_layer_is_its_equation(case):
     np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("gate_by", ["element", "head"])
+def test_the_gate_multiplies_the_contexts(gate_by):
+    structure, w = made("gated", {"gate_by": gate_by})
+    x = np.random.default_rng(5).standard_normal((B, T, D))
+    q, k, v = (by_heads(w, name, x, N) for name in ("query", "key", "value"))
+    gate = (1 / (1 + np.exp(-x @ w["gate.kernel"]))).reshape(B, T, N, -1)
+    context = np.zeros((B, T, N, H))
+    for b, n, i in np.ndindex(B, N, T):
+        context[b, i, n] = gate[b, i, n] * (softmax(dot(q[b, i, n], k[b, : i + 1, n])) @ v[b, : i + 1, n])
+    y, _ = forward(structure, w, x)
+    want = context.reshape(B, T, N * H) @ w["output.kernel"] + w["output.bias"]
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["mean", "max", "convolved"])
+def test_linformers_with_cells_are_their_equations(kind):
+    """Cells of 4 positions: 4 + 4 + 3, in a row that has 9 positions and padding."""
+    settings = {"cell_width": 4} if kind == "convolved" else {"rank": 3, "pooling": kind}
+    name = "linformer_convolved" if kind == "convolved" else "linformer_pooled"
+    structure, w = made(name, settings, "encoder_attention")
+    x = np.random.default_rng(5).standard_normal((B, T, D))
+    real = np.arange(T) < 9
+    q, k, v = (by_heads(w, one, x, N) for one in ("query", "key", "value"))
+
+    def cells(x, taps):
+        found = []
+        for first in range(0, 9, 4):
+            part = x[first : min(first + 4, 9)]
+            weighted = {"mean": part.mean(0), "max": part.max(0)}
+            found.append(weighted[kind] if taps is None else (part * taps[: len(part)]).sum(0))
+        return np.array(found)
+
+    context = np.zeros((B, T, N, H))
+    for b, n, i in np.ndindex(B, N, T):
+        keys, values = (cells(x[b, :, n], w.get(f"{one}_taps")) for x, one in ((k, "key"), (v, "value")))
+        context[b, i, n] = softmax(dot(q[b, i, n], keys)) @ values
+    narrow = {one: jnp.float32(p) for one, p in w.items()}
+    mask = jnp.asarray(np.broadcast_to(real, (B, 1, 1, T)))
+    y, aux = jax.jit(lambda p, x: structure.merge(p)(x, mask=mask))(narrow, jnp.float32(x))
+    want = context.reshape(B, T, N * H) @ w["output.kernel"] + w["output.bias"]
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-4)
+    assert ("attention_weights" in aux) == (kind != "max")
+
+
 def test_differential_attention_is_its_equation():
     structure, w = made("differential", {})
     x = np.random.default_rng(5).standard_normal((B, T, D))
