@@ -17,13 +17,13 @@ The rest is `state_attention` without r and w: two matrices of scores instead of
 from __future__ import annotations
 
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.state.chunks import Places, carried, chunk_length, kept, over_chunks
 from attention_research.kernels.state.decay import decay_products, decayed
 from attention_research.kernels.state.state_attention import decay_axes, first_state, only_real, state_step, with_length
+from attention_research.kernels.triangular import unit_lower_inverse
 
 
 def delta_attention(
@@ -63,8 +63,7 @@ def delta_attention(
         query, beta = query * scale, beta[..., None]
         held = jnp.einsum("BNtH,BNHV->BNtV", kept(decayed(key, total), places.before), state)
         system = beta * decay_products(key, total, key, total, places.strictly(), strict=True)
-        one = jnp.eye(system.shape[-1], dtype=system.dtype)
-        written = solve_triangular(one + system, beta * (value - held), lower=True, unit_diagonal=True)
+        written = jnp.einsum("BNti,BNiV->BNtV", unit_lower_inverse(system), beta * (value - held))
         scores = decay_products(query, total, key, total, places.pairs)
         output = jnp.einsum("BNti,BNiV->BNtV", scores, written)
         output += jnp.einsum("BNtH,BNHV->BNtV", kept(decayed(query, total), places.before), state)

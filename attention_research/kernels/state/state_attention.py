@@ -21,8 +21,9 @@ P(a, A; b)_ti = sum_h a_th b_ih e^(A_th - G_ih), and S the state before the chun
     O = tril(P(q, G; k)) V + tril(P(q, G; w)) U + (q e^G) S
     S <- diag(e^(G_C)) S + (k e^(G_C - G))^T V + (w e^(G_C - G))^T U
 
-The triangular system is solved by substitution. The product (I + A)(I + A^2)(I + A^4)... of the same inverse loses all
-digits in float32 if the entries of A exceed 1. States and decays are in float32 (float64 for float64 inputs).
+The triangular matrix is inverted by blocks (`kernels.triangular`). The product (I + A)(I + A^2)(I + A^4)... of the same
+inverse loses all digits in float32 if the entries of A exceed 1. States and decays are in float32 (float64 for float64
+inputs).
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.state.chunks import Places, carried, chunk_length, kept, over_chunks
 from attention_research.kernels.state.decay import decay_products, decayed
+from attention_research.kernels.triangular import unit_lower_inverse
 
 
 def state_attention(
@@ -91,9 +92,7 @@ def state_attention(
         known = jnp.einsum("BNti,BNiV->BNtV", known, value)
         known += jnp.einsum("BNtH,BNHV->BNtV", kept(decayed(read, reach), places.before), state)
         system = decay_products(read, reach, write, total, before, strict=True)
-        found = solve_triangular(
-            jnp.eye(system.shape[-1], dtype=system.dtype) - system, known, lower=True, unit_diagonal=True
-        )
+        found = jnp.einsum("BNti,BNiV->BNtV", unit_lower_inverse(-system), known)
         scores = decay_products(query, total, write, total, places.pairs)
         output += jnp.einsum("BNti,BNiV->BNtV", scores, found)
         return carried(state, total, places, (key, value), (write, found)), output

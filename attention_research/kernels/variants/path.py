@@ -23,6 +23,7 @@ from attention_research.kernels.attention.pairs import visible_pairs, weighted_v
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import expect_numbers
+from attention_research.kernels.triangular import unit_lower_inverse
 from attention_research.kernels.variants.forgetting import forget_bias
 
 
@@ -71,10 +72,7 @@ def path_logits(
     def step(carried: Array, chunk: tuple[Array, ...]) -> tuple[Array, Array]:
         """One chunk of queries against all keys [B K S H], which are those up to the chunk before."""
         place, q, k, w, b = chunk
-        inverse = lax.linalg.triangular_solve(
-            strict * jnp.einsum("BKRH,BKSH->BKRS", b, w), jnp.broadcast_to(jnp.eye(C, dtype=dtype), (B, K, C, C)),
-            left_side=True, lower=True, unit_diagonal=True,
-        )  # fmt: skip
+        inverse = unit_lower_inverse(strict * jnp.einsum("BKRH,BKSH->BKRS", b, w))
         solved = inverse @ b
         within = inverse @ (strict * jnp.einsum("BKRH,BKSH->BKRS", b, k))
         along = below * jnp.einsum("BKCGH,BKSH->BKGCS", q, w)
