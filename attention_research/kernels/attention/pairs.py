@@ -33,11 +33,10 @@ def pair_logits(
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
     rows = query.reshape(B, T, K, N // K, H)
     logits = einsum("BTKGH,BSKH->BKGTS", rows, key).reshape(B, N, T, S)
+    logits = logits * jnp.asarray(options.scale, accumulator(query.dtype))
     visible = visible_keys(arrays, options)
     visible = jnp.ones((1, 1, T, S), bool) if visible is None else visible
-    return logits * jnp.asarray(options.scale, accumulator(query.dtype)), jnp.broadcast_to(
-        visible, (*visible.shape[:2], T, S)
-    )
+    return logits, jnp.broadcast_to(visible, (*visible.shape[:2], T, S))
 
 
 def visible_pairs(

@@ -13,7 +13,7 @@ from attention_research.kernels.symbolic import expect_numbers
 
 
 class ExampleBlocks(NamedTuple):
-    """The blocks of `size` keys, for visible pairs [B N T S] of which all axes but the last two may be 1.
+    """The `number` blocks of `size` keys, for visible pairs [B N T S] of which all axes but the last two may be 1.
 
     `of_key` is the block of each key, `own` that of the query itself, and `place` the position of the query in its
     example. Blocks of keys before the first visible one do not exist, and those keys are not visible.
@@ -56,16 +56,15 @@ def example_blocks(
         raise ValueError(f"block_size: expected at least 1, got {size}")
     T, S = visible.shape[2:]
     expect_numbers("block_size", S=S)
-    count = max(1, -(-S // size))
+    number = max(1, -(-S // size))
     start = jnp.argmax(visible, axis=3, keepdims=True).astype(jnp.int32) if S else jnp.zeros((1, 1, T, 1), jnp.int32)
     rows = (jnp.arange(T, dtype=jnp.int32) + as_int32("query_offset", query_offset))[:, None]
     place = jnp.maximum(rows - start, 0)
-    of_key = jnp.clip((jnp.arange(S, dtype=jnp.int32) - start) // size, 0, count - 1)
-    return ExampleBlocks(size, count, visible, start, of_key, jnp.minimum(place // size, count - 1), place)
+    of_key = jnp.clip((jnp.arange(S, dtype=jnp.int32) - start) // size, 0, number - 1)
+    return ExampleBlocks(size, number, visible, start, of_key, jnp.minimum(place // size, number - 1), place)
 
 
 def largest_blocks(scores: Float[Array, "B N T blocks"], number: int) -> Bool[Array, "B N T blocks"]:
     """The `number` largest scores of each row, ties by the lowest index. Scores of -inf are not chosen."""
     values, places = lax.top_k(lax.stop_gradient(scores), min(number, scores.shape[-1]))
-    chosen = (places[..., None] == jnp.arange(scores.shape[-1], dtype=places.dtype)) & (values > -jnp.inf)[..., None]
-    return jnp.any(chosen, axis=-2)
+    return jnp.put_along_axis(jnp.zeros(scores.shape, bool), places, values > -jnp.inf, axis=-1, inplace=False)
