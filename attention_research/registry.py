@@ -48,6 +48,12 @@ def _state(target: str) -> Attention:
     return Attention(f"state.{target}", (CAUSAL, PROMPTED), _OF_STATE)
 
 
+def _features(encoder: str, causal: str) -> Attention:
+    """Attention to features, linear in the length: sums over all positions, or a state in a decoder."""
+    refused = {CROSS: "it sums over the positions of one sequence; cross-attention to a source is not implemented"}
+    return Attention(encoder, (ENCODER, CAUSAL, PROMPTED), refused, dict.fromkeys((CAUSAL, PROMPTED), causal))
+
+
 _BACK = {ENCODER: "it goes back from the query to earlier positions; an encoder sees both sides", **_BY_DISTANCE}
 _PAST = {
     ENCODER: "its queries choose among earlier positions; an encoder sees both sides",
@@ -189,9 +195,13 @@ ATTENTION = {
     "deltanet": _state("deltanet:DeltaNet"),
     "gated_deltanet": _state("gated_deltanet:GatedDeltaNet"),
     "kda": _state("kda:KimiDeltaAttention"),
+    "lightning": _state("lightning:LightningAttention"),
+    "mlstm": _state("mlstm:MLSTM"),
+    "rwkv7": _state("rwkv7:RWKV7"),
+    "based": _state("based:BasedAttention"),
     # The variants of the Long Range Arena.
-    "linear": Attention("linear:LinearAttention", (ENCODER,), _LONG_RANGE),
-    "performer": Attention("performer:PerformerAttention", (ENCODER,), _LONG_RANGE),
+    "linear": _features("linear:LinearAttention", "state.linear:CausalLinearAttention"),
+    "performer": _features("performer:PerformerAttention", "state.performer:CausalPerformer"),
     "block_local": Attention(
         "block_local:BlockLocalAttention",
         _BOTH,

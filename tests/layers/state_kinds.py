@@ -10,6 +10,12 @@ STATE_KINDS: dict[str, dict] = {
     "deltanet": {"negative_eigenvalues": True},
     "gated_deltanet": {"convolution_width": 3},
     "kda": {"rank": 5},
+    "lightning": {},
+    "mlstm": {},
+    "rwkv7": {"rank": 5, "gate_rank": 7},
+    "based": {"key_head_width": 3},
+    "linear": {},
+    "performer": {"num_features": 7},
 }
 #: The kinds in the fast tests. The others are slow.
 FAST = ("gated_deltanet",)

@@ -10,15 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from attention_research.config import schema
 from attention_research.kernels.masks import segment_mask
 from attention_research.layers.structure import abstract
 from attention_research.registry import CAUSAL, CROSS, ENCODER, REFUSED, lookup
-from tests.kernels.state_members import recurrence, sigmoid, softplus, unit
+from tests.kernels.state_members import elu1, quotients, recurrence, sigmoid, softplus, taylor, unit
 from tests.layers.state_kinds import FAST, STATE_KINDS
 
 B, T, D, N = 2, 11, 12, 3
 #: Packed examples; 0 is padding.
 SEGMENTS = np.array([[1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2], [1, 1, 0, 2, 2, 3, 3, 3, 3, 0, 0]])
+#: The number of the layer in its stack, and the number of layers, for decays that depend on them.
+DEPTH, LAYERS = 1, 3
 #: A prompt with padding on the left, as before a target.
 PROMPT = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
 
@@ -37,7 +40,7 @@ def heads(x, count=N):
 
 def projections(w, x, segments, activate):
     """Queries, keys and values [T C] of one row, after the convolution."""
-    q, k, v = (x @ w[f"{name}.kernel"] for name in ("query", "key", "value"))
+    q, k, v = (x @ w[f"{name}.kernel"] + w.get(f"{name}.bias", 0) for name in ("query", "key", "value"))
     joined = np.concatenate([q, k, v], -1)
     if "convolution.filter_kernel" in w:
         kernel, out = w["convolution.filter_kernel"], np.zeros_like(joined)
@@ -99,12 +102,76 @@ def kda(w, x, q, k, v):
     return {**given, "beta": given["beta"] / 2, "log_decay": heads(decay)}
 
 
+def lightning(w, x, q, k, v):
+    slope = 2.0 ** (-8 * np.arange(1, N + 1) / N) * (1 - DEPTH / (LAYERS - 1 + 1e-5) + 1e-5)
+    return {"query": heads(q), "key": heads(k), "value": heads(v), "log_decay": np.broadcast_to(-slope, (len(x), N)),
+            "scale": 1.0}  # fmt: skip
+
+
+def mlstm(w, x, q, k, v):
+    forget = x @ w["forget_gate.kernel"] + w["forget_bias"]
+    q = heads(q)
+    return {"query": q, "key": heads(k), "value": heads(v), "log_decay": -softplus(-forget), "floor": True,
+            "log_scale": x @ w["input_gate.kernel"] + w["input_gate.bias"], "scale": q.shape[-1] ** -0.5}  # fmt: skip
+
+
+def normalized(w, x, q, k, v, phi):
+    q, k = (np.apply_along_axis(phi, -1, heads(one)) for one in (q, k))
+    return {"query": q, "key": k, "value": heads(v), "log_scale": np.zeros((len(x), N)), "scale": 1.0, "floor": False}
+
+
+def linear(w, x, q, k, v):
+    return normalized(w, x, q, k, v, elu1)
+
+
+def based(w, x, q, k, v):
+    return normalized(w, x, q, k, v, taylor)
+
+
+def performer(w, x, q, k, v):
+    W = w["directions"]
+    root = W.shape[-1] ** -0.25
+    return normalized(w, x, q, k, v, lambda x: np.exp(W @ x * root - (x * root) @ (x * root) / 2))
+
+
+def rwkv7(w, x, q, k, v, segments):
+    """The equations of the paper, with its own mixtures of positions instead of q, k and v."""
+    before = np.zeros_like(x)
+    for t in range(1, len(x)):
+        if segments[t] == segments[t - 1] != 0:
+            before[t] = x[t - 1]
+    x_r, x_w, x_k, x_v, x_a, x_g = (x + mu * (before - x) for mu in w["mix"])
+    low = lambda x, name, act: act(x @ w[f"{name}.down_kernel"]) @ w[f"{name}.up_kernel"]
+    r, k, v = x_r @ w["query.kernel"], x_k @ w["key.kernel"], x_v @ w["value.kernel"]
+    rate = sigmoid(w["rate_bias"] + low(x_a, "rate", lambda x: x))
+    kappa = heads(k * w["removal"])
+    kappa = kappa / np.linalg.norm(kappa, axis=-1, keepdims=True)
+    k = k * (1 + (rate - 1) * w["replacement"])
+    decay = -np.exp(-0.5) * sigmoid(w["decay_bias"] + low(x_w, "decay", np.tanh))
+    return {"query": heads(r), "key": heads(k), "value": heads(v), "log_decay": heads(decay), "read": -kappa,
+            "write": kappa * heads(rate), "scale": 1.0, "gate": low(x_g, "gating", sigmoid)}  # fmt: skip
+
+
 def finished(kind, w, x, given, context):
     """The output of the layer from the outputs of the heads [T N Hv]."""
     T = len(x)
     if kind == "mamba2":
         y = (context + w["skip"][:, None] * given["value"]).reshape(T, -1)
         return rms(y * silu(x @ w["gate.kernel"])) * w["norm_scale"] @ w["output.kernel"]
+    if kind == "rwkv7":
+        centred = context - context.mean(-1, keepdims=True)
+        y = (centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 64e-5)).reshape(T, -1)
+        bonus = (given["query"] * given["key"] * heads(w["bonus"][None])).sum(-1, keepdims=True) * given["value"]
+        y = y * w["norm_scale"] + w["norm_bias"] + bonus.reshape(T, -1)
+        return y * given["gate"] @ w["output.kernel"]
+    if kind == "lightning":
+        y = rms(context.reshape(T, -1)) * w["norm_scale"]
+        return y * sigmoid(x @ w["gate.kernel"]) @ w["output.kernel"]
+    if kind == "mlstm":
+        y = (rms(context) * w["norm_scale"]).reshape(T, -1)
+        return y * sigmoid(x @ w["gate.kernel"]) @ w["output.kernel"]
+    if "norm_scale" not in w:
+        return context.reshape(T, -1) @ w["output.kernel"] + w.get("output.bias", 0)
     y = (rms(context) * w["norm_scale"]).reshape(T, -1)
     if "gate.kernel" in w:
         y = y * silu(x @ w["gate.kernel"])
@@ -113,7 +180,11 @@ def finished(kind, w, x, given, context):
     return y @ w["output.kernel"]
 
 
-MEMBERS = {one.__name__: one for one in (retnet, gla, mamba2, deltanet, gated_deltanet, kda)}
+MEMBERS = {
+    one.__name__: one
+    for one in (retnet, gla, mamba2, deltanet, gated_deltanet, kda, lightning, mlstm, rwkv7, based, linear, performer)
+}
+ACTIVATED = ("deltanet", "gated_deltanet", "kda", "lightning")
 #: The numbers that a layer keeps: of the state [N H Hv], and of the inputs of the convolution [W - 1, 2 N H + N Hv].
 KEPT = {
     "retnet": N * 4 * 8,
@@ -122,24 +193,32 @@ KEPT = {
     "deltanet": N * 4 * 4 + 3 * 3 * N * 4,
     "gated_deltanet": N * 4 * 8 + 2 * (2 * N * 4 + N * 8),
     "kda": N * 4 * 4 + 3 * 3 * N * 4,
+    "lightning": N * 4 * 4,
+    "mlstm": N * 2 * (4 + 1) + N,
+    "rwkv7": N * 4 * 4 + D,
+    "based": N * 13 * (4 + 1) + N,
+    "linear": N * 4 * (4 + 1) + N,
+    "performer": N * 7 * (4 + 1) + N,
 }
 
 
 def oracle(kind, w, x, segments):
     """(output, weights [N T T]) of one row."""
-    split = projections(w, x, segments, kind in ("deltanet", "gated_deltanet", "kda"))
-    given = MEMBERS[kind](w, x, *split)
+    split = projections(w, x, segments, kind in ACTIVATED)
+    given = MEMBERS[kind](w, x, *split, *([segments] if kind == "rwkv7" else []))
     real, reset = segments != 0, np.append(True, segments[1:] != segments[:-1])
-    context, _ = recurrence(given, real, reset)
+    run = quotients if "log_scale" in given else lambda *given: recurrence(*given)[0]
     rows = np.broadcast_to(np.eye(len(x))[:, None], (len(x), N, len(x)))
-    weights, _ = recurrence({**given, "value": rows}, real, reset)
+    context, weights = run(given, real, reset), run({**given, "value": rows}, real, reset)
     return finished(kind, w, x, given, context), weights.swapaxes(0, 1)
 
 
 def layer(kind):
     """(structure, parameters as float64 NumPy) of a small layer."""
     target, settings = lookup(CAUSAL, kind), {"width": D, "num_heads": N, "head_width": None, **STATE_KINDS[kind]}
-    structure, shapes, _ = abstract(lambda rngs: target(**settings, rngs=rngs))
+    settings |= {"num_layers": LAYERS} if "num_layers" in schema.signature(CAUSAL, kind) else {}
+    structure, shapes, statistics = abstract(lambda rngs: target(**settings, rngs=rngs))
+    shapes = {**shapes, **statistics}
     random = np.random.default_rng(1)
     value = lambda name, x: random.standard_normal(x.shape) * (x.shape or (1,))[0] ** -0.5 + name.endswith("scale")
     return structure, {name: value(name, x) for name, x in sorted(shapes.items())}
@@ -157,15 +236,18 @@ def found(request):
 
     @jax.jit
     def everything(p, x):
-        module = structure.merge(p)
-        packed, aux = module(x, mask=segment_mask(jnp.asarray(SEGMENTS), jnp.asarray(SEGMENTS)), is_causal=True)
+        module, depth = structure.merge(p), jnp.asarray(DEPTH, jnp.int32)
+        packed, aux = module(
+            x, mask=segment_mask(jnp.asarray(SEGMENTS), jnp.asarray(SEGMENTS)), is_causal=True, depth=depth
+        )
         real = jnp.concatenate([jnp.asarray(PROMPT), jnp.ones((B, T - 5), bool)], 1)
-        whole, _ = module(x, mask=real[:, None, None], is_causal=True)
-        prompt, cache = module.prefill(x[:, :5], T, mask=jnp.asarray(PROMPT)[:, None, None], is_causal=True)
+        whole, _ = module(x, mask=real[:, None, None], is_causal=True, depth=depth)
+        seen = jnp.asarray(PROMPT)[:, None, None]
+        prompt, cache = module.prefill(x[:, :5], T, mask=seen, is_causal=True, depth=depth)
 
         def step(carry, now):
             cache, index = carry
-            y, cache, _ = module.step(now[:, None], cache, index)
+            y, cache, _ = module.step(now[:, None], cache, index, depth=depth)
             return (cache, index + 1), y[:, 0]
 
         _, rest = jax.lax.scan(step, (cache, jnp.asarray(5, jnp.int32)), x[:, 5:].swapaxes(0, 1))
@@ -208,7 +290,7 @@ def test_the_cache_has_the_documented_size(found):
 
 
 def test_encoders_and_cross_attention_are_refused_with_the_reason():
-    for kind in STATE_KINDS:
+    for kind in STATE_KINDS.keys() - {"linear", "performer"}:  # these are defined in encoders too
         assert "earlier positions" in REFUSED[ENCODER, kind] and "source" in REFUSED[CROSS, kind]
 
 

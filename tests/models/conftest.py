@@ -1,5 +1,7 @@
 """Small models built from configs, in the same way as those of experiments."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -46,12 +48,15 @@ def built(**model):
     Gains are near 1 and biases nonzero, so that a missing one is noticed.
     """
     make = constructor(**model)
-    structure, shapes, _ = abstract(lambda rngs: make(rngs=rngs))
+    structure, shapes, statistics = abstract(lambda rngs: make(rngs=rngs))
     rng = np.random.default_rng(1)
     value = lambda x: rng.standard_normal(x.shape) * (x.shape[-1] ** -0.5 if x.shape else 1.0)
-    return structure, {
-        name: jnp.asarray(value(x) + name.endswith("scale"), x.dtype) for name, x in sorted(shapes.items())
-    }
+    parameters = {name: jnp.asarray(value(x) + name.endswith("scale"), x.dtype) for name, x in sorted(shapes.items())}
+    if not statistics:
+        return structure, parameters
+    kept = {name: jnp.asarray(value(x), x.dtype) for name, x in sorted(statistics.items())}
+    merge = lambda parameters, statistics=kept: structure.merge(parameters, statistics)
+    return SimpleNamespace(merge=merge), parameters
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ def delta_attention(
     >>> print(output.ravel())  # half of the way from 0 to 1, then from there to 3
     [0.5  1.75]
     """
-    _check(query, key, value, beta, log_decay, mask, reset, initial_state)
+    _check(query, key, value, beta, log_decay, mask, reset, state=initial_state)
     (B, T, N, H), Hv = query.shape, value.shape[-1]
     state = first_state(B, N, H, Hv, query.dtype, initial_state)
     if T == 0:
@@ -106,7 +106,7 @@ def delta_step(
 
 def _check(
     query: Array, key: Array, value: Array, beta: Array, log_decay: Array | None, mask: Array | None,
-    reset: Array | None, state: Array | None, name: str = "initial_state",
+    reset: Array | None, *, state: Array | None, name: str = "initial_state",
 ) -> None:  # fmt: skip
     """Raises ValueError naming the argument and the axis."""
     check_shapes(

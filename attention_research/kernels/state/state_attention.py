@@ -68,7 +68,7 @@ def state_attention(
     >>> print(output.ravel(), state.ravel())  # each step halves what was written before
     [1.   2.5  5.25] [5.25]
     """
-    _check(query, key, value, log_decay, read, write, mask, reset, initial_state)
+    _check(query, key, value, log_decay, read, write, mask, reset, state=initial_state)
     (B, T, N, H), Hv = query.shape, value.shape[-1]
     state = first_state(B, N, H, Hv, query.dtype, initial_state)
     if T == 0:
@@ -147,7 +147,7 @@ def with_length(x: Any) -> Any:
 
 def _check(
     query: Array, key: Array, value: Array, log_decay: Array | None, read: Array | None, write: Array | None,
-    mask: Array | None, reset: Array | None, state: Array | None, name: str = "initial_state",
+    mask: Array | None, reset: Array | None, *, state: Array | None, name: str = "initial_state",
 ) -> None:  # fmt: skip
     """Raises ValueError naming the argument and the axis."""
     check_shapes(

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.state import delta_attention, delta_step
-from attention_research.layers.attention.state.state_attention import Inputs, StateAttention
+from attention_research.layers.attention.state.state_attention import At, Inputs, StateAttention
 from attention_research.layers.linear import Linear
 from attention_research.signatures import NonNegative
 
@@ -54,7 +54,7 @@ class DeltaNet(StateAttention):
         self.negative_eigenvalues = negative_eigenvalues
         self.beta = Linear(self.width, self.num_heads, use_bias=False, rngs=rngs)
 
-    def inputs(self, x: Array, query: Array, key: Array, value: Array, offset: Any) -> Inputs:
+    def inputs(self, x: Array, query: Array, key: Array, value: Array, at: At) -> Inputs:
         """Equation 3 with normalized queries and keys."""
         beta = jax.nn.sigmoid(self.beta(x).astype(accumulator(x.dtype)))
         beta = 2 * beta if self.negative_eigenvalues else beta

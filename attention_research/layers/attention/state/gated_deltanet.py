@@ -14,7 +14,7 @@ from flax import nnx
 from jaxtyping import Array
 
 from attention_research.layers.attention.state.deltanet import DeltaNet
-from attention_research.layers.attention.state.state_attention import Inputs
+from attention_research.layers.attention.state.state_attention import At, Inputs
 from attention_research.layers.attention.state.step_size import StepSize
 from attention_research.layers.linear import Linear
 
@@ -29,7 +29,7 @@ class GatedDeltaNet(DeltaNet):
         self.step_size = Linear(self.width, self.num_heads, use_bias=False, rngs=rngs)
         self.decay = StepSize(self.num_heads, low=0.0, rngs=rngs)
 
-    def inputs(self, x: Array, query: Array, key: Array, value: Array, offset: Any) -> Inputs:
+    def inputs(self, x: Array, query: Array, key: Array, value: Array, at: At) -> Inputs:
         """The delta rule with the decay of section 3.4."""
         log_decay, _ = self.decay(self.step_size(x))
-        return {**super().inputs(x, query, key, value, offset), "log_decay": log_decay}
+        return {**super().inputs(x, query, key, value, at), "log_decay": log_decay}

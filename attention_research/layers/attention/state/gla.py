@@ -13,7 +13,7 @@ from flax import nnx
 from jaxtyping import Array
 
 from attention_research.kernels.precision import accumulator
-from attention_research.layers.attention.state.state_attention import Inputs, StateAttention
+from attention_research.layers.attention.state.state_attention import At, Inputs, StateAttention
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive, PositiveFloat
 
@@ -34,7 +34,7 @@ class GatedLinearAttention(StateAttention):
         self.decay_down = Linear(self.width, decay_rank, use_bias=False, rngs=rngs)
         self.decay_up = Linear(decay_rank, self.num_heads * self.head_width, rngs=rngs)
 
-    def inputs(self, x: Array, query: Array, key: Array, value: Array, offset: Any) -> Inputs:
+    def inputs(self, x: Array, query: Array, key: Array, value: Array, at: At) -> Inputs:
         """Equation 7 and the parameters of section 4.4."""
         logits = self.heads(self.decay_up(self.decay_down(x)), self.head_width)
         log_decay = jax.nn.log_sigmoid(logits.astype(accumulator(x.dtype))) / self.decay_temperature

@@ -15,7 +15,7 @@ from flax import nnx
 from jaxtyping import Array
 
 from attention_research.layers.attention.state.deltanet import DeltaNet
-from attention_research.layers.attention.state.state_attention import Inputs
+from attention_research.layers.attention.state.state_attention import At, Inputs
 from attention_research.layers.attention.state.step_size import StepSize
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive
@@ -35,10 +35,10 @@ class KimiDeltaAttention(DeltaNet):
         self.gate_down = Linear(self.width, rank, use_bias=False, rngs=rngs)
         self.gate_up = Linear(rank, values, rngs=rngs)
 
-    def inputs(self, x: Array, query: Array, key: Array, value: Array, offset: Any) -> Inputs:
+    def inputs(self, x: Array, query: Array, key: Array, value: Array, at: At) -> Inputs:
         """The delta rule with the decay of section 4."""
         log_decay, _ = self.decay(self.decay_up(self.decay_down(x)))
-        given = super().inputs(x, query, key, value, offset)
+        given = super().inputs(x, query, key, value, at)
         return {**given, "log_decay": self.heads(log_decay, self.head_width)}
 
     def finish(self, context: Array, x: Array, given: Inputs) -> Array:

@@ -16,7 +16,7 @@ from flax import nnx
 from jaxtyping import Array
 
 from attention_research.errors import ConfigError
-from attention_research.layers.attention.state.state_attention import Inputs, StateAttention
+from attention_research.layers.attention.state.state_attention import At, Inputs, StateAttention
 from attention_research.layers.attention.state.step_size import StepSize
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive
@@ -62,7 +62,7 @@ class Mamba2(StateAttention):
         """B and C have the width of the groups."""
         return self.num_groups * self.head_width, self.num_heads * self.value_head_width
 
-    def inputs(self, x: Array, query: Array, key: Array, value: Array, offset: Any) -> Inputs:
+    def inputs(self, x: Array, query: Array, key: Array, value: Array, at: At) -> Inputs:
         """Section 7.1. The step size multiplies B, so that the weights are those of x."""
         log_decay, size = self.decay(self.step_size(x))
         key = key.astype(size.dtype) * size[..., None]

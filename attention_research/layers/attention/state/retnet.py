@@ -19,7 +19,7 @@ from jaxtyping import Array
 
 from attention_research.errors import ConfigError
 from attention_research.kernels import rotary
-from attention_research.layers.attention.state.state_attention import Inputs, StateAttention
+from attention_research.layers.attention.state.state_attention import At, Inputs, StateAttention
 
 
 class RetNet(StateAttention):
@@ -32,9 +32,9 @@ class RetNet(StateAttention):
         if self.head_width % 2:
             raise ConfigError(f"key_head_width: {self.head_width}; the rotation of retnet expects an even number")
 
-    def inputs(self, x: Array, query: Array, key: Array, value: Array, offset: Any) -> Inputs:
+    def inputs(self, x: Array, query: Array, key: Array, value: Array, at: At) -> Inputs:
         """Equation 8."""
-        turn = lambda x: rotary(x, offset + jnp.arange(x.shape[1], dtype=jnp.int32))
+        turn = lambda x: rotary(x, at.offset + jnp.arange(x.shape[1], dtype=jnp.int32))
         decay = np.log1p(-(2.0 ** (-5.0 - np.arange(self.num_heads)))).astype(np.float32)
         decay = jnp.broadcast_to(jnp.asarray(decay), query.shape[:3])
         return {"query": turn(query), "key": turn(key), "value": value, "log_decay": decay}

@@ -32,7 +32,7 @@ from attention_research.layers.attention.state.short_convolution import ShortCon
 from attention_research.layers.linear import Linear
 from attention_research.signatures import NonNegative, Positive
 
-#: The arguments of a kernel by name, [B T N ...].
+#: The arguments of a kernel by name, [B T N ...], and "gate" [B T C], if `finish` needs what `given` computes.
 Inputs = dict[str, Array]
 
 
@@ -64,6 +64,17 @@ def places(mask: Mask | None, batch: int) -> Places:
     return Places(real, real & ~jnp.pad(before, [(0, 0), (1, 0)]))
 
 
+def _arguments(given: Inputs) -> Inputs:
+    return {name: array for name, array in given.items() if name != "gate"}
+
+
+class At(NamedTuple):
+    """The position of the first row of x in its sequence, and the number of the layer in its stack, from 0."""
+
+    offset: Offset = 0
+    depth: Int[Array, ""] | int = 0
+
+
 class StateAttention(nnx.Module):
     """N heads with keys of width H and values of width Hv, between projections without biases.
 
@@ -82,7 +93,6 @@ class StateAttention(nnx.Module):
     activated, convolution_bias = False, False
     norm_over: Literal["head", "all"] | None = "head"
     gate_by: Callable[[Array], Array] | None = None
-    use_bias = False
 
     def __init__(
         self,
@@ -93,6 +103,7 @@ class StateAttention(nnx.Module):
         key_head_width: Positive | None = None,
         value_head_width: Positive | None = None,
         convolution_width: NonNegative = 0,
+        use_bias: bool = False,
         rngs: nnx.Rngs,
     ):
         each = width // num_heads if head_width is None else head_width
@@ -101,9 +112,9 @@ class StateAttention(nnx.Module):
         self.head_width = widths(key_head_width, self.key_factor)
         self.value_head_width = widths(value_head_width, self.value_factor)
         keys, values = self.project_widths()
-        self.query = Linear(width, keys, use_bias=self.use_bias, rngs=rngs)
-        self.key = Linear(width, keys, use_bias=self.use_bias, rngs=rngs)
-        self.value = Linear(width, values, use_bias=self.use_bias, rngs=rngs)
+        self.query = Linear(width, keys, use_bias=use_bias, rngs=rngs)
+        self.key = Linear(width, keys, use_bias=use_bias, rngs=rngs)
+        self.value = Linear(width, values, use_bias=use_bias, rngs=rngs)
         channels = 2 * keys + values
         convolution = partial(ShortConvolution, channels, use_bias=self.convolution_bias)
         self.convolution = convolution(convolution_width, rngs=rngs) if convolution_width else None
@@ -111,16 +122,16 @@ class StateAttention(nnx.Module):
         over = self.value_head_width if self.norm_over == "head" else out
         self.norm_scale = None if self.norm_over is None else nnx.Param(jnp.ones((over,), jnp.float32))
         self.gate = None if self.gate_by is None else Linear(width, out, use_bias=False, rngs=rngs)
-        self.output = Linear(out, width, use_bias=self.use_bias, rngs=rngs)
+        self.output = Linear(out, width, use_bias=use_bias, rngs=rngs)
 
     def project_widths(self) -> tuple[int, int]:
         """The widths of the projections of queries and keys, and of values, all heads together."""
         return self.num_heads * self.head_width, self.num_heads * self.value_head_width
 
     def inputs(
-        self, x: Float[Array, "B T D"], query: Array, key: Array, value: Array, offset: Offset
+        self, x: Float[Array, "B T D"], query: Array, key: Array, value: Array, at: At
     ) -> Inputs:  # fmt: skip
-        """The arguments of the kernel. The first position of x is position `offset` of the sequence."""
+        """The arguments of the kernel."""
         raise NotImplementedError
 
     def before(self, batch: int) -> Any:
@@ -133,7 +144,7 @@ class StateAttention(nnx.Module):
         joined = self.normalized(context).reshape(*x.shape[:2], -1)
         return self.output(self.gated(joined, x))
 
-    def normalized(self, context: Float[Array, "B T *N Hv"]) -> Float[Array, "B T *N Hv"]:
+    def normalized(self, context: Float[Array, "B T *N Hv"]) -> Array:
         """The outputs of the heads over their RMS, or over that of all heads together."""
         if self.norm_scale is None:
             return context
@@ -146,7 +157,7 @@ class StateAttention(nnx.Module):
         return joined if self.gate is None or self.gate_by is None else joined * self.gate_by(self.gate(x))
 
     def given(
-        self, x: Float[Array, "B T D"], taps: dict[str, Array], offset: Offset, mask: Mask | None, where: Places
+        self, x: Float[Array, "B T D"], taps: dict[str, Array], at: At, mask: Mask | None, where: Places
     ) -> tuple[Inputs, dict[str, Array]]:
         """(the arguments of the kernel, the convolution's inputs for the next positions)."""
         projected = jnp.concatenate([self.query(x), self.key(x), self.value(x)], axis=-1)
@@ -159,7 +170,7 @@ class StateAttention(nnx.Module):
         keys, _ = self.project_widths()
         split = jnp.split(projected, [keys, 2 * keys], axis=-1)
         query, key, value = (self.heads(x, width) for x, width in zip(split, self._widths(), strict=True))
-        return self.inputs(x, query, key, value, offset), taps
+        return self.inputs(x, query, key, value, at), taps
 
     def _widths(self) -> tuple[int, int, int]:
         return self.head_width, self.head_width, self.value_head_width
@@ -177,22 +188,27 @@ class StateAttention(nnx.Module):
         mask: Mask | None = None,
         is_causal: bool = False,
         shared: nnx.Module | None = None,
+        depth: Int[Array, ""] | int = 0,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """Causal self-attention. Raises ValueError unless `is_causal`."""
-        given, y, _ = self._whole(x, mask, is_causal)
+        given, y, _ = self._whole(x, mask, is_causal, depth)
         where = places(mask, len(x))
         T = x.shape[1]
         rows = jnp.broadcast_to(jnp.eye(T, dtype=y.dtype)[None, :, None], (len(x), T, self.num_heads, T))
-        weights, _ = self.kernel(**{**given, "value": rows}, mask=where.real, reset=where.reset, **self.options)
+        weights, _ = self.kernel(
+            **{**_arguments(given), "value": rows}, mask=where.real, reset=where.reset, **self.options
+        )
         return y, {"attention_weights": weights.swapaxes(1, 2)}
 
-    def _whole(self, x: Array, mask: Mask | None, is_causal: bool) -> tuple[Inputs, Array, dict[str, Any]]:
+    def _whole(
+        self, x: Array, mask: Mask | None, is_causal: bool, depth: Array | int
+    ) -> tuple[Inputs, Array, dict[str, Any]]:
         """(the arguments of the kernel, y, the cache after the last position)."""
         if not is_causal:
             raise ValueError(f"{type(self).__name__} is causal: its state only knows earlier positions")
         where = places(mask, len(x))
-        given, taps = self.given(x, self._taps(len(x), x.dtype), 0, mask, where)
-        context, state = self.kernel(**given, mask=where.real, reset=where.reset, **self.options)
+        given, taps = self.given(x, self._taps(len(x), x.dtype), At(0, depth), mask, where)
+        context, state = self.kernel(**_arguments(given), mask=where.real, reset=where.reset, **self.options)
         return given, self.finish(context, x, given), {"state": state, **taps}
 
     def _taps(self, batch: int, dtype: Any) -> dict[str, Array]:
@@ -213,10 +229,11 @@ class StateAttention(nnx.Module):
         mask: Mask | None,
         is_causal: bool,
         shared: nnx.Module | None = None,
+        depth: Int[Array, ""] | int = 0,
     ) -> tuple[Float[Array, "B P D"], dict[str, Any]]:
         """Processes the first P positions in one call. Returns (y, the cache after them)."""
         del length, shared
-        _, y, cache = self._whole(x, mask, is_causal)
+        _, y, cache = self._whole(x, mask, is_causal, depth)
         return y, cache
 
     def step(
@@ -226,10 +243,13 @@ class StateAttention(nnx.Module):
         index: Int[Array, ""],
         *,
         shared: nnx.Module | None = None,
+        depth: Int[Array, ""] | int = 0,
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Any], dict[str, Any]]:
         """Decodes position `index`. Returns (y, cache, aux)."""
         del shared
         state, taps = cache["state"], {name: value for name, value in cache.items() if name != "state"}
-        given, taps = self.given(x, taps, index, None, Places())
-        state, context = self.kernel_step(state, **jax.tree.map(lambda a: a[:, 0], given), **self.options)
+        given, taps = self.given(x, taps, At(index, depth), None, Places())
+        state, context = self.kernel_step(
+            state, **{name: a[:, 0] for name, a in _arguments(given).items()}, **self.options
+        )
         return self.finish(context[:, None], x, given), {"state": state, **taps}, {}
