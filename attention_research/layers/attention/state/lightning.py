@@ -22,6 +22,7 @@ from attention_research.signatures import Positive
 class LightningAttention(StateAttention):
     """Linear attention with a decay that depends on the head and on the layer. `num_layers` is L."""
 
+    takes_depth = True
     activated, norm_over, gate_by, options = True, "all", staticmethod(jax.nn.sigmoid), {"scale": 1.0}
 
     def __init__(self, *, num_layers: Positive, rngs: nnx.Rngs, **inherited: Any):

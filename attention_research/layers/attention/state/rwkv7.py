@@ -26,8 +26,8 @@ from jaxtyping import Array
 from attention_research.kernels import layer_norm
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.projection import project
-from attention_research.layers.attention.multi_head import Mask
 from attention_research.layers.attention.state.state_attention import At, Inputs, Places, StateAttention
+from attention_research.layers.attention.where import Mask
 from attention_research.signatures import Positive
 
 #: The exponents of the channel's number in the starts of mu, for r, w, k, v, a, g.

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.precision import accumulator
 from attention_research.layers.attention.gated_convolution import at_taps
-from attention_research.layers.attention.multi_head import Mask
+from attention_research.layers.attention.where import Mask
 
 
 def visible_taps(mask: Mask, kernel_width: int) -> Bool[Array, "#B T W"]:

@@ -27,8 +27,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.rms_norm import rms_norm
 from attention_research.kernels.state import state_attention, state_step
-from attention_research.layers.attention.multi_head import Mask, Offset
 from attention_research.layers.attention.state.short_convolution import ShortConvolution, visible_taps
+from attention_research.layers.attention.where import Mask, Offset, weights_of
 from attention_research.layers.linear import Linear
 from attention_research.signatures import NonNegative, Positive
 
@@ -192,13 +192,13 @@ class StateAttention(nnx.Module):
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """Causal self-attention. Raises ValueError unless `is_causal`."""
         given, y, _ = self._whole(x, mask, is_causal, depth)
-        where = places(mask, len(x))
-        T = x.shape[1]
-        rows = jnp.broadcast_to(jnp.eye(T, dtype=y.dtype)[None, :, None], (len(x), T, self.num_heads, T))
-        weights, _ = self.kernel(
-            **{**_arguments(given), "value": rows}, mask=where.real, reset=where.reset, **self.options
-        )
-        return y, {"attention_weights": weights.swapaxes(1, 2)}
+        where, arguments = places(mask, len(x)), _arguments(given)
+
+        def attend(value: Array) -> Array:
+            now = {**arguments, "value": value}
+            return self.kernel(**now, mask=where.real, reset=where.reset, **self.options)[0]
+
+        return y, {"attention_weights": weights_of(attend, arguments["query"], y.dtype)}
 
     def _whole(
         self, x: Array, mask: Mask | None, is_causal: bool, depth: Array | int
