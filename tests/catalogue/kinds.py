@@ -30,7 +30,7 @@ def kinds_of(mechanism: Mechanism) -> list[str]:
     An attention with the name of a mechanism computes it, perhaps by other functions than its kernel.
     """
     same = () if mechanism.name in NO_LAYER or mechanism.name not in registry.ATTENTION else (mechanism.name,)
-    found = kinds_of_kernels().get(inspect.unwrap(mechanism.function)) or KINDS.get(mechanism.name)
+    found = KINDS.get(mechanism.name) or kinds_of_kernels().get(inspect.unwrap(mechanism.function))
     found = found or [f"attention.{name}" for name in same]
     return sorted(found, key=lambda kind: kind.partition(".")[2] not in mechanism.name)
 

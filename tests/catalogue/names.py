@@ -129,9 +129,12 @@ KINDS: dict[str, tuple[str, ...]] = {
     "yarn": ("attention.scaled_rotary",),
     "grouped_query": ("attention.standard",),
     "multi_query": ("attention.standard",),
-    "retention": ("attention.retnet", "attention.mamba2"),
+    "retention": ("attention.retnet", "attention.lightning", "attention.mamba2"),
     "gated_linear_attention": ("attention.gla",),
     "delta_rule": ("attention.deltanet",),
     "gated_delta_rule": ("attention.gated_deltanet",),
     "kimi_delta_attention": ("attention.kda",),
+    "generalized_delta_rule": ("attention.rwkv7",),
+    "mlstm": ("attention.mlstm",),
+    "normalized_linear_attention": ("causal_attention.linear", "causal_attention.performer", "attention.based"),
 }

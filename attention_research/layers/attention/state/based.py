@@ -20,6 +20,8 @@ from attention_research.signatures import Positive
 class BasedAttention(NormalizedAttention):
     """Linear attention with Taylor features. `key_head_width` is the number of channels of queries and keys."""
 
+    cost = ("N*(1 + H + H**2)*(Hv + 1) + N + max(convolution_width - 1, 0)*N*(2*H + Hv)", 1)
+
     def __init__(self, *, key_head_width: Positive = 16, **inherited: Any):
         super().__init__(key_head_width=key_head_width, **inherited)
 

@@ -17,6 +17,7 @@ from attention_research.layers.attention.state.state_attention import At, Inputs
 class NormalizedAttention(StateAttention):
     """The weights of each position add up to 1. A variant defines `features`."""
 
+    cost = ("N*H*(Hv + 1) + N + max(convolution_width - 1, 0)*N*(2*H + Hv)", 1)
     kernel, kernel_step = staticmethod(normalized_attention), staticmethod(normalized_step)
     norm_over: Literal["head", "all"] | None = None
     options: Mapping[str, Any] = {"scale": 1.0}

@@ -19,6 +19,8 @@ from attention_research.signatures import Positive
 class CausalPerformer(NormalizedAttention):
     """The Performer of a decoder, with `num_features` random directions [M H], orthogonal within blocks of H."""
 
+    cost = ("N*num_features*(Hv + 1) + N + max(convolution_width - 1, 0)*N*(2*H + Hv)", 1)
+
     def __init__(self, *, num_features: Positive = 256, use_bias: bool = True, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(use_bias=use_bias, rngs=rngs, **inherited)
         self.directions = nnx.BatchStat(orthogonal_features(rngs.params(), num_features, self.head_width))

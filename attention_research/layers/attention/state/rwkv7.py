@@ -52,6 +52,7 @@ class RWKV7(StateAttention):
     `gate_rank` is the rank of the gate's projection; None means 5 sqrt(width). Both are rounded to multiples of 32.
     """
 
+    cost = ("N*H*Hv + D", 1)
     norm_over, options = "all", {"scale": 1.0}
 
     def __init__(
