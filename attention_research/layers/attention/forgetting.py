@@ -3,7 +3,8 @@ G_t = sum_{m<=t} log sigmoid(x_m W + b).
 
 Every head has a forget gate at each position, computed from the layer's input x (`kernels.forgetting_attention`). The
 gates take the place of position encodings. W is [D N]. b starts at 0, as in the released code: at first a head forgets
-half of what it sees with every token, and a long memory must be learned.
+half of what it sees with every token, and a long memory must be learned. In language_modelling/recall:cpu, the accuracy
+after 800 steps is 14 % with 0 and 100 % with 5 (one run each).
 """
 
 from __future__ import annotations
