@@ -86,7 +86,8 @@ def test_the_tables_of_names_and_kinds_name_mechanisms_and_kinds():
         "linformer_headwise": ["attention.linformer"],
         "cosine_scores": ["score.cosine"],
         "general_scores": ["score.general"],  # from the table of names
-        "learned_sink": [],
+        "learned_sink": ["attention.sink"],
+        "reversible_layers": [],
         "copy_distribution": ["model.copy_attention", "model.pointer_generator"],  # one kernel calls another
     }.items(),
 )

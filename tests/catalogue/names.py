@@ -78,6 +78,8 @@ ALSO: dict[str, tuple[str, ...]] = {
 #: Mechanism -> why a config has no kind for it. The others without a kind have none yet.
 NO_LAYER: dict[str, str] = {
     "hard_semi_sampled": "it trains as hard attention does, half of the time with soft weights",
+    "gumbel_softmax": "image_alignment.hard samples, and REINFORCE is its gradient",
+    "gumbel_straight_through": "image_alignment.hard samples, and REINFORCE is its gradient",
     "local_window": "it computes alignment.local_monotonic over the window alone, for long sources",
     "monotonic_online": "it decodes online and has no gradient; alignment.monotonic trains",
     "segment_memory": "no data set continues a row in the next batch",
@@ -127,6 +129,11 @@ KINDS: dict[str, tuple[str, ...]] = {
     "dynamic_convolution": _DYNAMIC,
     "dynamic_convolution_causal": _DYNAMIC,
     "yarn": ("attention.scaled_rotary",),
+    "learned_temperature": ("attention.temperature",),
+    "learned_sink": ("attention.sink",),
+    "query_key_norm": ("attention.standard", "attention.rotary"),
+    "sliding_window_causal": ("attention.sliding_window",),
+    "streaming_cached": ("attention.streaming",),
     "grouped_query": ("attention.standard",),
     "multi_query": ("attention.standard",),
     "retention": ("attention.retnet", "attention.lightning", "attention.mamba2"),
