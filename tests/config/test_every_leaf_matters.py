@@ -87,7 +87,7 @@ NEEDED = {
     "adaptive_softmax": {"cluster_sizes": (5, 7, 17), "cluster_widths": (12, 5, 3)},
     "funnel": {"num_layers": 6},
     "softcap": {"cap": 1.5},
-    "linformer_pooled": {"rank": 3},
+    "linformer_pooled": {"cell_width": 3},
     "linformer_convolved": {"cell_width": 3},
     "query_key_l2": {"typical_length": 5},
     "latent": {"latent_width": 5, "rotary_width": 2, "query_latent_width": 7},

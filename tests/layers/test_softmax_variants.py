@@ -183,7 +183,7 @@ def test_the_gate_multiplies_the_contexts(gate_by):
 @pytest.mark.parametrize("kind", ["mean", "max", "convolved"])
 def test_linformers_with_cells_are_their_equations(kind):
     """Cells of 4 positions: 4 + 4 + 3, in a row that has 9 positions and padding."""
-    settings = {"cell_width": 4} if kind == "convolved" else {"rank": 3, "pooling": kind}
+    settings = {"cell_width": 4} if kind == "convolved" else {"cell_width": 4, "pooling": kind}
     name = "linformer_convolved" if kind == "convolved" else "linformer_pooled"
     structure, w = made(name, settings, "encoder_attention")
     x = np.random.default_rng(5).standard_normal((B, T, D))

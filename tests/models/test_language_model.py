@@ -26,7 +26,8 @@ AROUND_SOFTMAX = (
     "kerple",
     "scaled_rotary", "stick_breaking", "forgetting",
     "forgetting_pro", "fire", "contextual", "xpos", "path", "multi_token", "selective",
-    "moba", "native_sparse", "indexed",
+    "moba", "native_sparse", "indexed", "sink", "softcap", "sigmoid", "query_key_l2", "temperature", "differential",
+    "gated", "gated_rotary", "transformer_xl",
 )  # fmt: skip
 V, D, N, F, LAYERS, LENGTH = 29, 12, 3, 17, 2, 13
 T5 = {"positions": {"kind": "none"}, "feed_forward": {"hidden_width": F}}

@@ -16,12 +16,18 @@ from facts import (
 )  # fmt: skip
 
 from tests.layers.state_kinds import STATE_KINDS
+from tests.models.causal_kinds import CAUSAL_KINDS
 
 #: Kinds with another softmax, score or output that encoders have too.
 AROUND_SOFTMAX = (
     "sparsemax", "entmax15", "entmax", "talking_heads", "length_scaled", "position_scaled", "exclusive",
     "tensor_product",
     "kerple",
+)  # fmt: skip
+#: Kinds of the encoder and the decoder and, where it is defined, of the attention between them.
+EVERYWHERE = (
+    "sink", "softcap", "sigmoid", "query_key_l2", "temperature", "differential", "gated", "gated_rotary", "latent",
+    "sliding_window", "sliding_window_rotary", "value_residual", "cross_layer", "block_local", "sinkhorn",
 )  # fmt: skip
 VARIANTS = {
     "standard": {},
@@ -63,6 +69,17 @@ VARIANTS = {
         for kind, settings in STATE_KINDS.items()
     },
     **{kind: {"self_attention": {"kind": kind}, "positions": {"kind": "none"}} for kind in AROUND_SOFTMAX},
+    **{
+        f"{kind}_everywhere": {"self_attention": {"kind": kind, **CAUSAL_KINDS[kind]}, "positions": {"kind": "none"}}
+        for kind in EVERYWHERE
+    },
+    **{
+        f"{kind}_encoder": {
+            "encoder": {"self_attention": {"kind": kind, "cell_width": 3}},
+            "decoder": {"cross_attention": {"kind": "standard"}},
+        }
+        for kind in ("linformer_pooled", "linformer_convolved")
+    },
     "separate_vocabulary": {"vocabulary": {"kind": "separate"}},
     **{
         kind: {"vocabulary": {"kind": kind}}
@@ -180,6 +197,7 @@ def batch():
 
 #: Variants whose only difference is covered by their layer's tests, or that have own tests of a whole model.
 SLOW = (
+    *(f"{kind}_everywhere" for kind in EVERYWHERE), "linformer_pooled_encoder", "linformer_convolved_encoder",
     "lightweight_convolution", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
     "low_rank_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "universal", "evolved",
     "mixture_of_experts", "t5_untied_output", "t5_untied_encoder", "factorized", "free_widths", "alibi", "positional",

@@ -1,13 +1,14 @@
 """Linformer with pooled keys and values, Wang et al. 2020 (arXiv 2006.04768), section 4: softmax(Q pool(K)^T) pool(V).
 
-Each of at most R cells holds the mean or the maximum of consecutive positions. There are no parameters besides the
-projections.
+A cell holds the mean or the maximum of W consecutive positions. W is fixed, so that more padding does not change the
+result: a sequence of S positions has S / W cells, the k of the paper. There are no parameters besides the projections.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from attention_research.kernels.efficient import pooled_linformer_attention
@@ -16,23 +17,29 @@ from attention_research.signatures import Positive
 
 
 class PooledLinformerAttention(MultiHeadAttention):
-    """Attention to at most `rank` cells. `pooling` is mean or max, of each feature separately.
+    """Attention to cells of `cell_width` W positions. `pooling` is mean or max, of each feature separately.
 
     The weights of positions are reported for the mean only: a maximum is not a weighted sum of positions.
     """
 
-    cost = (None, 1)
+    cost = (None, 2)
 
-    def __init__(self, *, rank: Positive, pooling: Literal["mean", "max"] = "mean", **inherited: Any):
+    def __init__(self, *, cell_width: Positive, pooling: Literal["mean", "max"] = "mean", **inherited: Any):
         super().__init__(**inherited)
-        self.rank, self.pooling = rank, pooling
+        self.cell_width, self.pooling = cell_width, pooling
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Any]:
         """The equation. Raises ValueError if the mask is not a key mask."""
-        real = keys_alone(where, "Linformer")
+        real, length = keys_alone(where, "Linformer"), key.shape[1]
+        cells = -(-length // self.cell_width)
+        rest = cells * self.cell_width - length
+        whole = lambda x: jnp.pad(x, [(0, 0), (0, rest), *[(0, 0)] * (x.ndim - 2)])
+        mask = whole(jnp.ones(key.shape[:2], bool) if real is None else jnp.broadcast_to(real, key.shape[:2]))
 
         def attend(value: Array) -> Array:
-            return pooled_linformer_attention(query, key, value, rank=self.rank, pooling=self.pooling, mask=real)
+            return pooled_linformer_attention(
+                query, whole(key), whole(value), rank=cells, pooling=self.pooling, mask=mask
+            )
 
         return attend(value), weights_of(attend, key, value.dtype) if self.pooling == "mean" else None
 
