@@ -1,8 +1,4 @@
-"""Terms that mechanisms add to the logits of causal attention, against float64 loops, with padding and packed examples.
-
-By hand, also against naive_forgetting_attn of flash-linear-attention 0.6.0 and against selective_attn and CoPE of
-x-transformers 2.31.10.
-"""
+"""Terms that mechanisms add to the logits of causal attention against float64 loops, with padding and packed rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Scaled rotary frequencies and xPos against the papers' equations and Hugging Face Transformers.
-
-By hand, xPos also against RotaryEmbedding(use_xpos=True) of x-transformers 2.31.10.
-"""
+"""Scaled rotary frequencies and xPos against the papers' equations and Hugging Face Transformers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Attention with one small step before or after the softmax, against float64 loops.
-
-By hand, XSA also against orthog_project of x-transformers 2.31.10.
-"""
+"""Attention with one small step before or after the softmax, against float64 loops."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Stick-breaking attention against float64 loops over the sticks.
-
-By hand, also against naive_stickbreaking_attn of flash-linear-attention 0.6.0.
-"""
+"""Stick-breaking attention against float64 loops over the sticks."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ EXACT = {
 CHOOSE = {"measure_batch_sizes": "at_best(", "measure_fit": "best("}
 #: Study -> one row of each kind, for studies with many rows. Other studies run all rows.
 SMOKE = {
+    "ablation/recall": "standard,gated_deltanet",
     "haviv2022/nopos": "none,none_masked",
     "haviv2022/probe": "none",
     "press2022/extrapolation": "alibi",
