@@ -55,13 +55,19 @@ LEARN = {
     "moba": ({}, {}),
     "native_sparse": ({}, {}),
     "indexed": ({"top_k": 8}, {}),
-    # A state of constant size. Without a delta rule, the keys need the convolution to know the tokens before them.
+    # A state of constant size. Without the delta rule, a convolution tells the keys which token is before them.
     "retnet": ({"convolution_width": 4}, {}),
     "gla": ({"convolution_width": 4}, {}),
+    "lightning": ({"convolution_width": 4}, {}),
+    "mlstm": ({"convolution_width": 4}, {}),
+    "based": ({"convolution_width": 4}, {}),
+    "linear": ({"convolution_width": 4}, {}),
+    "performer": ({"convolution_width": 4}, {}),
     "mamba2": ({}, {}),
     "deltanet": ({}, {}),
     "gated_deltanet": ({}, {}),
     "kda": ({}, {}),
+    "rwkv7": ({}, {}),
     # Layers that depend on each other.
     "interleaved": ({"first": {"kind": "retnet"}, "last": {"kind": "standard"}, "interval": 2}, {"steps": 600}),
     "value_residual": ({}, {}),
