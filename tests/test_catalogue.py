@@ -140,6 +140,11 @@ def test_the_facts_for_the_command_line_are_up_to_date(root, request):
 
 
 @pytest.mark.slow
+def test_every_mechanism_without_a_kind_says_why():
+    assert [one["name"] for one in catalogue.mechanisms() if one["reason"] == "no kind yet"] == []
+
+
+@pytest.mark.slow
 def test_the_studies_of_each_kind_are_up_to_date(root, request):
     path = root / "attention_research" / "config" / "studies.jsonl"
     if request.config.getoption("--rewrite-goldens"):
