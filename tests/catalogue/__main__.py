@@ -137,7 +137,8 @@ def trained(mechanism: Mechanism) -> tuple[str, str, str]:
         return "", "", ""
     found = _stated()[mechanism.name]
     families = ", ".join(one.removesuffix("_attention") for one in found["families"] if one != "attention")
-    studies = f"; {len(found['studies'])} studies" if found["studies"] else ""
+    count = len(found["studies"])
+    studies = f"; {count} {'study' if count == 1 else 'studies'}" if count else ""
     state, exponent = found["state"], found["exponent"]
     return families + studies, code(state) if state else "", "" if exponent is None else f"{exponent:g}"
 
