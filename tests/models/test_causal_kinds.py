@@ -105,3 +105,21 @@ def test_a_causal_kind_keeps_the_laws_of_a_decoder(name, small_with_statistics):
     if kind not in NOT_PACKED:
         together = point["packed"][packed["target"] != 0]
         np.testing.assert_allclose(together, point["log_likelihood"][real], rtol=1e-5, atol=3e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CAUSAL_KINDS)
+def test_a_causal_kind_lowers_for_accelerators(name, small_with_statistics):
+    """The gradient of the likelihood, for a GPU and for a TPU. Nothing is compiled or run."""
+    kind = name.split(":")[0]
+    section = {**SECTION, "self_attention": {"kind": kind, **CAUSAL_KINDS[name]}}
+    structure, parameters, statistics = small_with_statistics(**section)
+    batch = jax.tree.map(jnp.asarray, texts()[1])
+
+    def loss(p):
+        values, _ = structure.merge(p, statistics).log_likelihood(batch)
+        return -jnp.sum(values["log_likelihood"], where=values["mask"])
+
+    traced = jax.jit(jax.grad(loss)).trace(parameters)
+    for platform in ("cuda", "tpu"):
+        assert traced.lower(lowering_platforms=(platform,)).as_text()
