@@ -51,6 +51,10 @@ def batch():
     return batch_of(np.random.default_rng(4))
 
 
+#: Poolings whose equation is tested in their own test: the recurrent one below, the set's in tests/layers.
+OWN_TESTS = ("bidirectional_recurrent", "pma")
+
+
 def softmax(scores):
     e = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
@@ -77,7 +81,7 @@ def reference(kind, model, ids):
     return (attention @ v).mean(axis=0), attention.mean(axis=0)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in POOLINGS if kind != "bidirectional_recurrent"])
+@pytest.mark.parametrize("kind", [kind for kind in POOLINGS if kind not in OWN_TESTS])
 def test_a_pooling_is_its_equation(kind, batch):
     model = built(kind)
     log_p, aux = jax.jit(model.log_probabilities)(batch)
