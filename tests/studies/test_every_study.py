@@ -28,6 +28,8 @@ EXACT = {
 }  # fmt: skip
 #: A measurement of several learning rates -> the call with which it chooses one, if it does not use `fit_best`.
 CHOOSE = {"measure_batch_sizes": "at_best(", "measure_fit": "best("}
+#: Studies that judge no claim.
+WITHOUT_CLAIMS = ("ablation/recall",)
 #: Study -> one row of each kind, for studies with many rows. Other studies run all rows.
 SMOKE = {
     "ablation/recall": "standard,gated_deltanet",
@@ -139,4 +141,5 @@ def test_smoke(name, tmp_path, in_process):
     assert len(summary["figures"]) > (
         name in ("lectures/gradients", "lectures/interpretability", "lectures/rnn_vs_transformer")
     )
-    assert summary["verdicts"] and not any(one["judged"] for one in summary["verdicts"])
+    assert summary["verdicts"] or name in WITHOUT_CLAIMS
+    assert not any(one["judged"] for one in summary["verdicts"])
