@@ -90,7 +90,7 @@ NEEDED = {
     "linformer_pooled": {"cell_width": 3},
     "linformer_convolved": {"cell_width": 3},
     "query_key_l2": {"typical_length": 5},
-    "latent": {"latent_width": 5, "rotary_width": 2, "query_latent_width": 7},
+    "latent": {"latent_width": 5, "rotary_width": 4, "query_latent_width": 7},
     "sliding_window": {"window": 2},
     "sliding_window_rotary": {"window": 2},
     "streaming": {"window": 2, "num_sinks": 2},

@@ -21,7 +21,8 @@ REFUSES = {
     "causal", "convolutional_copy_attention", "factorized_dense_synthesizer", "linear_attention_causal",
     "linformer_convolution", "linformer_max_pooling", "linformer_mean_pooling", "lsh_attention",
     "lsh_attention_causal", "monotonic_recursive", "performer_causal", "sinkhorn", "sinkhorn_causal",
-    "indexed", "moba", "native_sparse", "path",
+    "indexed", "moba", "native_sparse", "path", "retention", "gated_linear_attention", "generalized_delta_rule",
+    "delta_rule", "gated_delta_rule", "kimi_delta_attention", "mlstm", "normalized_linear_attention",
     "sliding_window", "sliding_window_causal", "sliding_window_own_global_projections", "structural_depths",
     "structural_distances", "transformer_xl", "transformer_xl_without_memory",
 }  # fmt: skip

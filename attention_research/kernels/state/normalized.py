@@ -24,6 +24,7 @@ from attention_research.kernels.efficient.feature_attention import LOWEST, divid
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.state.state_attention import state_attention
+from attention_research.kernels.symbolic import expect_numbers
 
 #: The smallest logarithm of a decay. Smaller decays are 0 in float32, and would cost digits of the sums of a chunk.
 SMALLEST_DECAY = -100.0
@@ -135,6 +136,8 @@ def normalized_step(
 
 def _largest(l: Float[Array, "B T N"], g: Float[Array, "B T N"], first: Float[Array, "B N"]) -> Float[Array, "B T N"]:
     """m_t = max(g_t + m_(t-1), l_t) after m = `first`. A g of `LOWEST` begins anew."""
+
+    expect_numbers("chunk_size", T=l.shape[1])
 
     def after(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
         return one[0] + other[0], jnp.maximum(one[1] + other[0], other[1])
