@@ -18,6 +18,7 @@ from jaxtyping import Array
 
 from attention_research.kernels import dot_product_attention
 from attention_research.kernels.variants import forget_bias, path_attention, reflected_keys
+from attention_research.kernels.variants.query_key_l2 import unit_length
 from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention, Where, weights_of
 from attention_research.layers.attention.state.short_convolution import ShortConvolution, visible_taps
 from attention_research.layers.linear import Linear
@@ -30,8 +31,7 @@ class PathAttention(MultiHeadAttention):
     """Dot-product attention of queries and keys that are reflected by the tokens between them, for decoders.
 
     `direction_rank` is the rank of the projection to w. `forgets` adds the forget gates of `forgetting` (PaTH-FoX). A
-    cache holds the keys as all tokens so far have
-    reflected them, in float32, and the last inputs of the convolution.
+    cache holds the keys as all tokens so far have reflected them, in float32, and the last inputs of the convolution.
     """
 
     cost = ("S*K*(H + Hv) + 2*K*H", 2)
@@ -63,7 +63,7 @@ class PathAttention(MultiHeadAttention):
             real = jnp.broadcast_to(mask[:, 0, 0], x.shape[:2])
         w, taps = self.convolution(self.direction_up(self.direction_down(x)), taps, real, visible)
         w = jax.nn.silu(w.astype(jnp.float32)).reshape(*x.shape[:2], self.num_key_value_heads, self.head_width)
-        w = w * lax.rsqrt(jnp.sum(w * w, axis=-1, keepdims=True) + 1e-6)
+        w = unit_length(w, 1e-6)
         return w, 2 * jax.nn.sigmoid(self.beta(x).astype(jnp.float32)), taps
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:

@@ -34,5 +34,6 @@ class QueryKeyL2Attention(MultiHeadAttention):
     def prepare(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array, Array]:
         """Unit queries times the gain, and unit keys."""
         query, key, value = super().prepare(query, key, value, where)
-        gained = unit_length(query) * self.gain_scale[...][:, None].astype(unit_length(query).dtype)
+        cosine = unit_length(query)
+        gained = cosine * self.gain_scale[...][:, None].astype(cosine.dtype)
         return gained.astype(query.dtype), unit_length(key).astype(key.dtype), value

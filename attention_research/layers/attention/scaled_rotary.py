@@ -23,6 +23,7 @@ from jaxtyping import Array
 from attention_research.errors import ConfigError
 from attention_research.kernels import positions as kernels
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
+from attention_research.layers.attention.rotary import expect_even
 from attention_research.signatures import Positive, PositiveFloat
 
 
@@ -48,8 +49,7 @@ class ScaledRotaryAttention(MultiHeadAttention):
         **inherited: Any,
     ):
         super().__init__(**inherited)
-        if self.head_width % 2:
-            raise ConfigError(f"head_width: {self.head_width}; rotary attention expects an even number")
+        expect_even(self.head_width, "rotary attention")
         if factor < 1:
             raise ConfigError(f"factor: expected at least 1, got {factor}")
         half, divisors = self.head_width // 2, (short_divisors, long_divisors)

@@ -15,10 +15,9 @@ from flax import nnx
 from jax import lax
 from jaxtyping import Array
 
-from attention_research.errors import ConfigError
-from attention_research.kernels import rotary
 from attention_research.kernels.variants import tensor_product_heads
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
+from attention_research.layers.attention.rotary import expect_even, rotated
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive, PositiveFloat
 
@@ -49,8 +48,7 @@ class TensorProductAttention(MultiHeadAttention):
         **inherited: Any,
     ):
         super().__init__(width=width, num_key_value_heads=None, use_bias=use_bias, rngs=rngs, **inherited)
-        if self.head_width % 2:
-            raise ConfigError(f"head_width: {self.head_width}; rotary attention expects an even number")
+        expect_even(self.head_width, "rotary attention")
         self.base = base
         pair = lambda rank, width_of: (
             Linear(width, rank * self.num_heads, use_bias=use_bias, rngs=rngs),
@@ -86,8 +84,7 @@ class TensorProductAttention(MultiHeadAttention):
     def prepare(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array, Array]:
         """Rotates queries and keys. The first query is at position `where.offset`."""
         query, key, value = super().prepare(query, key, value, where)
-        turn = lambda x, first: rotary(x, first + jnp.arange(x.shape[1], dtype=jnp.int32), base=self.base)
-        return turn(query, where.offset), turn(key, 0), value
+        return *rotated(query, key, where, self.base), value
 
     def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
         """An empty cache of factors."""

@@ -10,9 +10,9 @@ from typing import Any
 
 from jaxtyping import Array
 
-from attention_research.errors import ConfigError
 from attention_research.kernels.positions import xpos
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
+from attention_research.layers.attention.rotary import expect_even
 from attention_research.signatures import PositiveFloat
 
 
@@ -25,8 +25,7 @@ class XPosAttention(MultiHeadAttention):
 
     def __init__(self, *, base: PositiveFloat = 10000.0, scale_base: PositiveFloat = 512.0, **inherited: Any):
         super().__init__(**inherited)
-        if self.head_width % 2:
-            raise ConfigError(f"head_width: {self.head_width}; rotary attention expects an even number")
+        expect_even(self.head_width, "rotary attention")
         self.base, self.scale_base = base, scale_base
 
     def prepare(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array, Array]:

@@ -11,13 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from flax import nnx
-from jax import lax
 from jaxtyping import Array, Float
 
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.state import delta_attention, delta_step
+from attention_research.kernels.variants.query_key_l2 import unit_length
 from attention_research.layers.attention.state.state_attention import At, Inputs, StateAttention
 from attention_research.layers.linear import Linear
 from attention_research.signatures import NonNegative
@@ -29,8 +28,7 @@ def unit(x: Float[Array, "*B H"]) -> Float[Array, "*B H"]:
     >>> print(unit(jnp.array([3.0, 4.0])))
     [0.6 0.8]
     """
-    wide = x.astype(accumulator(x.dtype))
-    return (wide * lax.rsqrt(jnp.sum(wide * wide, axis=-1, keepdims=True) + 1e-6)).astype(x.dtype)
+    return unit_length(x, 1e-6).astype(x.dtype)
 
 
 class DeltaNet(StateAttention):
