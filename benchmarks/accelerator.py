@@ -19,6 +19,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ._interleaved import has, log, made, present, versions
@@ -117,6 +118,11 @@ def torch_calls(case: str, shape: tuple[int, int, int, int]) -> dict[str, Callab
     return dict(zip(PASSES, (forward, backward), strict=True))
 
 
+def calls_of(form: str, case: str, shape: tuple[int, int, int, int]) -> dict[str, Callable[[], Any]]:
+    """The calls of a form. Raises ValueError if it does not support the case."""
+    return torch_calls(case, shape) if form == "torch" else jax_calls(form, case, shape)
+
+
 def wait(result: Any) -> None:
     """Waits until the device has computed the result."""
     import jax
@@ -197,9 +203,11 @@ def cells(case: str, shape: tuple[int, int, int, int], rounds: int, best: float)
     """The cells of a case, one for each form and pass, with numbers or the reason why there are none."""
     ready: dict[str, dict[str, Callable[[], Any]]] = {}
     why: dict[str, str] = {}
-    for form in FORMS:
+    with ThreadPoolExecutor(len(FORMS)) as pool:  # programs are compiled in parallel
+        making = {form: pool.submit(calls_of, form, case, shape) for form in FORMS}
+    for form, made_calls in making.items():
         try:
-            calls = torch_calls(case, shape) if form == "torch" else jax_calls(form, case, shape)
+            calls = made_calls.result()
             for call in calls.values():
                 wait(call())
             ready[form] = calls

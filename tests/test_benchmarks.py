@@ -251,9 +251,10 @@ def test_a_command_that_fails_in_the_translation_benchmark_is_named_with_its_las
 
 @pytest.fixture
 def standard_promotion():
-    """Standard dtype promotion, as the benchmark runs: jax.nn mixes bfloat16 and float32."""
-    with jax.numpy_dtype_promotion("standard"):
-        yield
+    """Standard dtype promotion in all threads, as the benchmark runs: jax.nn mixes bfloat16 and float32."""
+    jax.config.update("jax_numpy_dtype_promotion", "standard")
+    yield
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
 @pytest.mark.slow

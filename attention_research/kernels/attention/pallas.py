@@ -72,7 +72,7 @@ def attend(arrays: Arrays, options: Options, blocks: Blocks | None = None, *, pl
         tiled = arrays.bias is not None or arrays.mask is not None
         blocks = default_blocks(arrays.query.dtype, _power_of_two(max(H, arrays.value.shape[3])), tiled=tiled)
     longest = _power_of_two(max(T, S))
-    blocks = Blocks._make([*(min(size, longest) for size in blocks[:4]), blocks.warps])
+    blocks = Blocks._make([*(min(size, longest) for size in blocks[:4]), *blocks[4:]])
     return _attend(vary_together(arrays), options, blocks, platform not in GPUS)
 
 
@@ -162,13 +162,14 @@ def _call(
     specs = [_specs(arrays), None if ranges is None else _whole(ranges)]
     specs += [jax.tree.map(_whole, one)._replace(cotangent=_whole(one.cotangent, wide=True)) for one in saved]
     varying = jax.typeof(arrays.query).manual_axis_type
+    warps, stages = blocks[4:6] if kernel is forward_kernel else blocks[6:]
     return pl.pallas_call(
         functools.partial(kernel, shapes=jax.tree.map(jnp.shape, arrays), options=options, blocks=blocks),
         grid=grid,
         in_specs=specs,
         out_specs=[_whole(one, wide=one.wide) for one in outputs],
         out_shape=[jax.ShapeDtypeStruct(one.shape, one.dtype, manual_axis_type=varying) for one in outputs],
-        compiler_params=triton.CompilerParams(num_warps=blocks.warps, num_stages=2),
+        compiler_params=triton.CompilerParams(num_warps=warps, num_stages=stages),
         cost_estimate=_cost(kernel, arrays, options),
         interpret=interpret,
         name="attention_" + kernel.__name__,

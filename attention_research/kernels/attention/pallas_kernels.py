@@ -21,7 +21,8 @@ class Blocks(NamedTuple):
     """Block sizes.
 
     In the forward pass, a program owns `query` rows and reads `key` keys at a time. In the backward pass, it owns `own`
-    rows (or keys) and reads `step` keys (or rows) at a time.
+    rows (or keys) and reads `step` keys (or rows) at a time. A program has `warps` groups of 32 threads, and its loop
+    loads the blocks of `stages` iterations ahead.
     """
 
     query: int
@@ -29,6 +30,9 @@ class Blocks(NamedTuple):
     own: int
     step: int
     warps: int = 8
+    stages: int = 2
+    backward_warps: int = 8
+    backward_stages: int = 2
 
 
 def _bounds(ranges, batch: Array, block: Array, total: int) -> tuple[Array | int, Array | int]:
