@@ -76,13 +76,14 @@ def jax_calls(form: str, case: str, shape: tuple[int, int, int, int]) -> dict[st
     length = shape[1]
     bias = jax.random.normal(keys[4], (1, 1, length, length), jnp.bfloat16) if case == "bias" else None
 
-    def forward(query, key, value, bias):
+    def forward(query, key, value, bias, weight):
         return dot_product_attention(query, key, value, bias, implementation=form, **CASES[case])
 
-    def loss(query, key, value, bias):
-        return jnp.vdot(forward(query, key, value, bias).astype(jnp.float32), weight.astype(jnp.float32))
+    def loss(query, key, value, bias, weight):
+        output = forward(query, key, value, bias, weight)
+        return jnp.vdot(output.astype(jnp.float32), weight.astype(jnp.float32))
 
-    values = (query, key, value, bias)
+    values = (query, key, value, bias, weight)  # XLA would fold a constant weight for seconds
     gradient = jax.grad(loss, (0, 1, 2) if bias is None else (0, 1, 2, 3))
     compiled = [jax.jit(function).lower(*values).compile() for function in (forward, gradient)]
     return {name: lambda call=call: call(*values) for name, call in zip(PASSES, compiled, strict=True)}

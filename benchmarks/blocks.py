@@ -20,15 +20,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ._interleaved import log, made, present, versions
-from .accelerator import CASES, MODEL_WIDTH, TOKENS, operations, shape_of, timed, wait
+from .accelerator import CASES, MODEL_WIDTH, PASSES, TOKENS, operations, shape_of, timed, wait
 
 #: Rows of a program, rows that it reads at a time, warps, stages.
 CANDIDATES = tuple(itertools.product((64, 128), (32, 64, 128), (4, 8), (2, 3)))
 DTYPE = "bfloat16"
 
 
-def calls_of(case: str, shape: tuple[int, int, int, int], blocks: Any) -> dict[str, Callable[[], Any]]:
-    """Pass -> a compiled call with these blocks."""
+def passes(case: str, shape: tuple[int, int, int, int], blocks: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Pass -> (a function with these blocks, its arguments)."""
     import jax
     import jax.numpy as jnp
 
@@ -40,22 +40,22 @@ def calls_of(case: str, shape: tuple[int, int, int, int], blocks: Any) -> dict[s
     bias = jax.random.normal(keys[4], (1, 1, shape[1], shape[1]), DTYPE) if case == "bias" else None
     window = CASES[case].get("local_window_size")
 
-    def forward(query, key, value, bias):
+    def forward(query, key, value, bias, weight):
         causal = CASES[case].get("is_causal", False)
         arrays, options = prepare(query, key, value, bias, None, None, causal, None, None, window)
         return pallas.attend(arrays, options, blocks)
 
     def loss(*given):
-        return jnp.vdot(forward(*given).astype(jnp.float32), weight.astype(jnp.float32))
+        return jnp.vdot(forward(*given).astype(jnp.float32), given[-1].astype(jnp.float32))
 
-    values = (query, key, value, bias)
+    values = (query, key, value, bias, weight)
     gradient = jax.grad(loss, (0, 1, 2) if bias is None else (0, 1, 2, 3))
-    return {"forward": (jax.jit(forward), values), "forward+backward": (jax.jit(gradient), values)}
+    return {name: (jax.jit(f), values) for name, f in zip(PASSES, (forward, gradient), strict=True)}
 
 
 def ready(case: str, shape: tuple[int, int, int, int], name: str, blocks: Any) -> Callable[[], Any] | str:
     """The compiled call of a pass, or the reason why there is none."""
-    function, values = calls_of(case, shape, blocks)[name]
+    function, values = passes(case, shape, blocks)[name]
     try:
         program = function.lower(*values).compile()
         wait(program(*values))
