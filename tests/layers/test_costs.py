@@ -10,10 +10,8 @@ from flax import nnx
 
 from attention_research.config import catalogue, schema
 from attention_research.registry import CAUSAL, ENCODER, FAMILIES, locate
-from tests.layers.test_registry import SETTINGS, maker
+from tests.layers.test_registry import LAYOUTS, SETTINGS, maker
 
-#: Layouts of the layers of a stack, which are not layers themselves.
-LAYOUTS = ("interleaved",)
 S = 23
 
 

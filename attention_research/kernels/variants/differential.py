@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import dot_product_attention
 from attention_research.kernels.precision import accumulator
@@ -23,13 +23,14 @@ from attention_research.kernels.shapes import check_shapes
 MOST = 40.0
 
 
-def differential_lambda_init(layer: int) -> float:
-    """0.8 - 0.6 exp(-0.3 layer), where layers count from 0 (l - 1 in the paper).
+def differential_lambda_init(layer: int | Int[Array, ""]) -> float | Float[Array, ""]:
+    """0.8 - 0.6 exp(-0.3 layer), where layers count from 0 (l - 1 in the paper). `layer` may be traced.
 
     >>> round(differential_lambda_init(0), 6)
     0.2
     """
-    return 0.8 - 0.6 * math.exp(-0.3 * layer)
+    exp, at = (math.exp, layer) if isinstance(layer, int) else (jnp.exp, layer.astype(jnp.float32))
+    return 0.8 - 0.6 * exp(-0.3 * at)
 
 
 def differential_lambda(

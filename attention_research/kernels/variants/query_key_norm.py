@@ -8,6 +8,8 @@ The norm is over the width of a head, and its gain [H] is shared by the heads. V
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -44,13 +46,19 @@ def query_key_norm_attention(
     [[[[0.8 0.2]]]]
     """
     check_shapes(query=(query, "B T N H"), key=(key, "B S K H"), query_gain=(query_gain, "H"), key_gain=(key_gain, "H"))
-
-    def norm(x: Array, gain: Array) -> Array:
-        if center:
-            return layer_norm(x, gain, jnp.zeros_like(gain), epsilon=epsilon)
-        return rms_norm(x, gain, epsilon=epsilon)
-
+    norm = partial(normalized, center=center, epsilon=epsilon)
     return dot_product_attention(
         norm(query, query_gain), norm(key, key_gain), value, bias, mask, scale=scale, is_causal=is_causal,
         local_window_size=local_window_size, implementation=implementation,
     )  # fmt: skip
+
+
+def normalized(
+    x: Float[Array, "*B H"], gain: Float[Array, "H"], *, center: bool, epsilon: float = 1e-6
+) -> Float[Array, "*B H"]:
+    """RMSNorm or, with `center`, layer norm without a bias, over the last axis.
+
+    >>> print(normalized(jnp.array([1.0, 7.0]), jnp.ones(2), center=True))
+    [-1.  1.]
+    """
+    return layer_norm(x, gain, jnp.zeros_like(gain), epsilon=epsilon) if center else rms_norm(x, gain, epsilon=epsilon)

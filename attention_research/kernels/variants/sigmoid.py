@@ -44,10 +44,21 @@ def sigmoid_attention(
 
     def weigh(logits: Array, visible: Array | None) -> Array:
         offset = jnp.full((1,), -math.log(key.shape[1])) if logit_bias is None else logit_bias
-        weights = jax.nn.sigmoid(logits + offset.astype(logits.dtype)[:, None, None])
-        return weights if visible is None else jnp.where(visible, weights, jnp.zeros_like(weights))
+        return sigmoid_weights(logits, offset.astype(logits.dtype)[:, None, None], visible)
 
     return attend_by_rows(
         query, key, value, mask, weigh, scale=scale, is_causal=is_causal, local_window_size=local_window_size,
         block_size=block_size,
     )  # fmt: skip
+
+
+def sigmoid_weights(
+    logits: Float[Array, "B N T S"], logit_bias: float | Float[Array, "#N 1 1"], visible: Bool[Array, "..."] | None
+) -> Float[Array, "B N T S"]:
+    """sigmoid(logits + logit_bias), and 0 at keys that are not visible.
+
+    >>> print(sigmoid_weights(jnp.zeros((1, 1, 1, 2)), 0.0, jnp.array([True, False])))
+    [[[[0.5 0. ]]]]
+    """
+    weights = jax.nn.sigmoid(logits + logit_bias)
+    return weights if visible is None else jnp.where(visible, weights, jnp.zeros_like(weights))

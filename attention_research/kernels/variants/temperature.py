@@ -35,9 +35,18 @@ def temperature_attention(
      [0.  1. ]]
     """
     check_shapes(query=(query, "B T N H"), temperature=(temperature, "N"))
-    dtype = accumulator(query.dtype)
-    query = (query.astype(dtype) / temperature.astype(dtype)[:, None]).astype(query.dtype)
+    query = divided(query, temperature)
     return dot_product_attention(
         query, key, value, bias, mask, scale=1.0, is_causal=is_causal, local_window_size=local_window_size,
         implementation=implementation,
     )  # fmt: skip
+
+
+def divided(query: Float[Array, "B T N H"], temperature: Float[Array, "N"]) -> Float[Array, "B T N H"]:
+    """The queries divided by the temperature of their head, in float32.
+
+    >>> print(divided(jnp.ones((1, 1, 2, 1)), jnp.array([2.0, 4.0]))[0, 0, :, 0])
+    [0.5  0.25]
+    """
+    dtype = accumulator(query.dtype)
+    return (query.astype(dtype) / temperature.astype(dtype)[:, None]).astype(query.dtype)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from attention_research.layers.attention.multi_head import Where
+from attention_research.layers.attention.multi_head import Where, seen_at
 from attention_research.layers.attention.rotary import RotaryAttention
 from attention_research.signatures import Constructor, Positive
 
@@ -54,7 +53,7 @@ class ReadsKeys(RotaryAttention):
         shared: nnx.Module | None = None, **given: Any,
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Array], dict[str, Any]]:  # fmt: skip
         """Attends to positions 0 to index of the lower layer's cache."""
-        visible = (jnp.arange(given["handed"]["key"].shape[1]) <= index)[None, None, None, :]
+        visible = seen_at(index, given["handed"]["key"].shape[1])
         y, aux = self._attend(x, Where(visible, offset=index, shared=shared, x=x, **given))
         return y, cache, aux
 

@@ -16,7 +16,7 @@ from flax import nnx
 from jaxtyping import Array
 
 from attention_research.kernels import attention_weights
-from attention_research.kernels.variants import differential_attention, differential_lambda
+from attention_research.kernels.variants import differential_attention, differential_lambda, differential_lambda_init
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
 from attention_research.layers.attention.rotary import expect_even
 
@@ -41,7 +41,7 @@ class DifferentialAttention(MultiHeadAttention):
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
         """Equations 1 to 3. The weights are A1 - lambda A2, before the norm."""
-        initial = 0.8 - 0.6 * jnp.exp(-0.3 * jnp.asarray(where.depth, jnp.float32))
+        initial = differential_lambda_init(where.depth)
         query, key, value = self.prepare(query, key, value, where)
         query, key = (x.reshape(*x.shape[:3], 2, -1) for x in (query, key))
         vectors = self.lambda_query[...], self.lambda_key[...]

@@ -17,12 +17,13 @@ from flax import nnx
 from jaxtyping import Array
 
 from attention_research.kernels.variants import forget_bias
-from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
+from attention_research.layers.attention.multi_head import Where
+from attention_research.layers.attention.normalized_heads import NormalizedHeads
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive
 
 
-class ForgettingAttention(MultiHeadAttention):
+class ForgettingAttention(NormalizedHeads):
     """Scaled dot-product attention in which later tokens make heads forget earlier ones, for decoders.
 
     `initial_bias` is the b of a new model; 5 keeps 99.3 % at every token. A cache also holds the logarithms of the

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool
 
 from attention_research.kernels import rms_norm
 from attention_research.layers.attention.forgetting import ForgettingAttention
-from attention_research.layers.attention.multi_head import NOWHERE, Where
+from attention_research.layers.attention.multi_head import NOWHERE, MultiHeadAttention, Where
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive
 
@@ -31,13 +31,15 @@ class ForgettingProAttention(ForgettingAttention):
     cost = ("S*(K*(H + Hv) + N + 2*K)", 2)
 
     def __init__(self, *, width: Positive, rngs: nnx.Rngs, **inherited: Any):
-        super().__init__(width=width, rngs=rngs, **inherited)
+        super().__init__(width=width, query_key_norm="rms", rngs=rngs, **inherited)
         self.key_shift = Linear(width, self.num_key_value_heads, use_bias=False, rngs=rngs)
         self.value_shift = Linear(width, self.num_key_value_heads, use_bias=False, rngs=rngs)
         self.gate = Linear(width, self.num_heads * self.value_head_width, use_bias=False, rngs=rngs)
-        ones = lambda size: nnx.Param(jnp.ones((size,), jnp.float32))
-        self.query_scale, self.key_scale = ones(self.head_width), ones(self.head_width)
-        self.norm_scale = ones(self.value_head_width)
+        self.norm_scale = nnx.Param(jnp.ones((self.value_head_width,), jnp.float32))
+
+    def keys_values(self, x: Array) -> tuple[Array, Array]:
+        """Keys and values as projected: the norm of the keys follows the shift."""
+        return MultiHeadAttention.keys_values(self, x)
 
     def key_states(self, x: Array) -> dict[str, Array]:
         """log f [B S N], and the shares of the previous key and value [B S K]."""
@@ -45,7 +47,7 @@ class ForgettingProAttention(ForgettingAttention):
         return {**super().key_states(x), **jax.tree.map(jax.nn.sigmoid, shares)}
 
     def prepare(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array, Array]:
-        """Shifts keys and values, then normalizes queries and keys."""
+        """Shifts keys and values, then normalizes the keys."""
         query, key, value = super().prepare(query, key, value, where)
         follows = _follows(where, key.shape[1])[..., None, None]
 
@@ -55,7 +57,7 @@ class ForgettingProAttention(ForgettingAttention):
             return share * jnp.where(follows, before, jnp.zeros_like(before)) + (1 - share) * x
 
         key, value = shifted(key, "key_share"), shifted(value, "value_share")
-        return rms_norm(query, self.query_scale[...]), rms_norm(key, self.key_scale[...]), value
+        return query, self._normalized(key, self.key_scale), value
 
     def finish(self, context: Array, where: Where = NOWHERE) -> Array:
         """The norm of each head and the gate, then the output projection."""

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 from attention_research.errors import ConfigError
 from attention_research.kernels import attention_weights, rms_norm, rotary
 from attention_research.kernels.variants import absorbed_latent_attention, latent_attention
-from attention_research.layers.attention.multi_head import Mask
+from attention_research.layers.attention.multi_head import Mask, seen_at
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive, PositiveFloat
 
@@ -89,7 +89,7 @@ class LatentAttention(nnx.Module):
         del shared
         new = dict(zip(("latent", "rotated"), self._cached(x, index), strict=True))
         cache = {name: jax.lax.dynamic_update_slice_in_dim(cache[name], new[name], index, 1) for name in new}
-        visible = (jnp.arange(cache["latent"].shape[1]) <= index)[None, None, None, :]
+        visible = seen_at(index, cache["latent"].shape[1])
         queries, keys = self._queries(x, index), (cache["latent"], cache["rotated"])
         context = absorbed_latent_attention(*queries, *keys, *self._ups(), visible)
         return self._finish(context), cache, {"attention_weights": self._weights(queries, keys, visible, False)}

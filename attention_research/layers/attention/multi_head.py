@@ -41,6 +41,7 @@ from attention_research.layers.attention.where import (
     Where,
     keys_alone,
     owned_by_stack,
+    seen_at,
     weights_of,
 )
 from attention_research.layers.linear import Linear
@@ -48,7 +49,7 @@ from attention_research.signatures import Positive
 
 __all__ = [
     "NOWHERE", "Contexts", "Keys", "Mask", "MultiHeadAttention", "Offset", "Queries", "Values", "Weights", "Where",
-    "keys_alone", "owned_by_stack", "weights_of",
+    "keys_alone", "owned_by_stack", "seen_at", "weights_of",
 ]  # fmt: skip
 
 #: The number of queries whose scores are in memory at a time, for variants with their own `weigh`.
@@ -225,7 +226,7 @@ class MultiHeadAttention(nnx.Module):
         A key that `mask` hides from all P positions is hidden from all later positions too.
         """
         (key, value), states = self.keys_values(x), self.key_states(x)
-        where = Where(mask, is_causal, shared=shared, x=x, states=states, **given)
+        where = Where(mask, is_causal, shared=shared, x=x, states=states, length=length, **given)
         context, _ = self.mix(self.queries(x), key, value, where)
         none, rest = (0, 0), (0, length - x.shape[1])
         longer = lambda states: jnp.pad(states.swapaxes(1, 2), (none, none, rest, none))
@@ -256,11 +257,12 @@ class MultiHeadAttention(nnx.Module):
                 for name, state in states.items()
             },
         }
-        visible = (jnp.arange(cache["key"].shape[2]) <= index)[None, None, None, :]
+        length = cache["key"].shape[2]
+        visible = seen_at(index, length)
         visible = visible & cache["mask"] if "mask" in cache else visible
         query, key, value = self.queries(x), cache["key"].swapaxes(1, 2), cache["value"].swapaxes(1, 2)
         kept = {name: cache[name] for name in states}
-        where = Where(visible, offset=index, shared=shared, x=x, states=kept, **given)
+        where = Where(visible, offset=index, shared=shared, x=x, states=kept, length=length, **given)
         context, weights = self.mix(query, key, value, where)
         return self.finish(context, where), cache, self._aux(key, value, weights)
 

@@ -61,7 +61,7 @@ class MultiTokenAttention(MultiHeadAttention):
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
         """(context, weights). In a decoding step, the queries before come from the cache."""
         query, key, value = self.prepare(query, key, value, where)
-        T, before = query.shape[1], where.handed.get("queries")
+        T, before = query.shape[1], where.own.get("queries")
         query = query if before is None else jnp.concatenate([before, query], axis=1)
         groups = None if self.weight_scale is None else self.weight_scale[...]
         shares = None if self.share_scale is None else self.share_scale[...]
@@ -93,6 +93,6 @@ class MultiTokenAttention(MultiHeadAttention):
     def step(self, x: Array, cache: dict[str, Array], index: Array, **given: Any) -> tuple[Array, Any, Any]:
         """One position, with the queries before it."""
         queries = cache["queries"]
-        y, cache, aux = super().step(x, cache, index, **{**given, "handed": {"queries": queries}})
+        y, cache, aux = super().step(x, cache, index, own={"queries": queries}, **given)
         last = jnp.concatenate([queries, self.queries(x)], axis=1)[:, 1:]
         return y, {**cache, "queries": last}, aux

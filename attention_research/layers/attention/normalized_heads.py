@@ -12,8 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.kernels.normalization import layer_norm
-from attention_research.kernels.rms_norm import rms_norm
+from attention_research.kernels.variants.query_key_norm import normalized
 from attention_research.layers.attention.multi_head import MultiHeadAttention
 
 
@@ -28,10 +27,7 @@ class NormalizedHeads(MultiHeadAttention):
         self.key_scale = gain(query_key_norm != "none" and "key" in self.projected)
 
     def _normalized(self, x: Array, scale: nnx.Param | None) -> Array:
-        if scale is None:
-            return x
-        gain = scale[...]
-        return rms_norm(x, gain) if self.query_key_norm == "rms" else layer_norm(x, gain, jnp.zeros_like(gain))
+        return x if scale is None else normalized(x, scale[...], center=self.query_key_norm == "layer")
 
     def queries(self, x: Float[Array, "B T D"]) -> Float[Array, "B T N H"]:
         """The normalized queries."""

@@ -81,16 +81,10 @@ class ScaledRotaryAttention(MultiHeadAttention):
     def prepare(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array, Array]:
         """Rotates queries and keys. The first query is at position `where.offset`."""
         query, key, value = super().prepare(query, key, value, where)
-        places = where.handed.get("places", key)
-        frequency, magnitude = self.frequencies(places.shape[1])
+        frequency, magnitude = self.frequencies(key.shape[1] if where.length is None else where.length)
 
         def turn(x: Array, first: Any) -> Array:
             at = first + jnp.arange(x.shape[1], dtype=jnp.int32)
             return kernels.rotary(x, at, frequency=frequency, magnitude=magnitude)
 
         return turn(query, where.offset), turn(key, 0), value
-
-    def prefill(self, x: Array, length: int, **given: Any) -> tuple[Array, dict[str, Array]]:
-        """The first positions, rotated for the length of the cache, as in the steps that follow."""
-        places = {"places": jnp.zeros((x.shape[0], length), x.dtype)}
-        return super().prefill(x, length, **{**given, "handed": places})

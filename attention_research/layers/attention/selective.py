@@ -25,7 +25,8 @@ class SelectiveAttention(MultiHeadAttention):
 
     def bias(self, query: Array, key: Array, where: Where) -> Array:
         """-F."""
-        return selective_bias(query, key, where.mask, where.handed.get("sums"), query_offset=where.offset).bias
+        known = where.own.get("bias")
+        return selective_bias(query, key, where.mask).bias if known is None else known
 
     def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
         """An empty cache, with sums of 0."""
@@ -33,13 +34,13 @@ class SelectiveAttention(MultiHeadAttention):
 
     def prefill(self, x: Array, length: int, *, mask: Array, **given: Any) -> tuple[Array, dict[str, Array]]:
         """The first positions, with the sums of their selections."""
-        y, cache = super().prefill(x, length, mask=mask, **given)
-        sums = selective_bias(self.queries(x), self.keys_values(x)[0], mask).sums
+        bias, sums = selective_bias(self.queries(x), self.keys_values(x)[0], mask)
+        y, cache = super().prefill(x, length, mask=mask, own={"bias": bias}, **given)
         return y, {**cache, "sums": jnp.pad(sums, [(0, 0), (0, length - x.shape[1])])}
 
     def step(self, x: Array, cache: dict[str, Array], index: Array, **given: Any) -> tuple[Array, Any, Any]:
         """One position, with the sums of the selections before it."""
-        y, cache, aux = super().step(x, cache, index, **{**given, "handed": {"sums": cache["sums"]}})
+        y, cache, aux = super().step(x, cache, index, own={"bias": -cache["sums"][:, None, None]}, **given)
         key = cache["key"].swapaxes(1, 2)
         sums = selective_bias(self.queries(x), key, cache.get("mask"), cache["sums"], query_offset=index).sums
         return y, {**cache, "sums": sums}, aux

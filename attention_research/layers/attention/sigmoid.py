@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array
 
+from attention_research.kernels.variants.sigmoid import sigmoid_weights
 from attention_research.layers.attention.multi_head import MultiHeadAttention
 from attention_research.signatures import Positive
 
@@ -34,5 +34,4 @@ class SigmoidAttention(MultiHeadAttention):
     def weigh(self, scores: Array, visible: Array | None) -> Array:
         """The sigmoid of the biased scores."""
         bias = self.start_bias if self.logit_bias is None else self.logit_bias[...].astype(scores.dtype)[:, None, None]
-        weights = jax.nn.sigmoid(scores + bias)
-        return weights if visible is None else jnp.where(visible, weights, jnp.zeros_like(weights))
+        return sigmoid_weights(scores, bias, visible)

@@ -24,7 +24,7 @@ from attention_research.kernels import synthesizer_attention
 from attention_research.kernels.attention.distances import dense
 from attention_research.kernels.no_dot_product.synthesizer import synthesizer_weights
 from attention_research.kernels.precision import accumulator
-from attention_research.layers.attention.multi_head import Mask, Offset, Where
+from attention_research.layers.attention.multi_head import Mask, Offset, Where, seen_at
 from attention_research.layers.attention.t5 import T5Attention, T5Bias
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive
@@ -101,7 +101,7 @@ class Synthesizer(nnx.Module):
         """
         value = self.values(x).swapaxes(1, 2)
         cache = {"value": jax.lax.dynamic_update_slice_in_dim(cache["value"], value, index, 2)}
-        visible = (jnp.arange(cache["value"].shape[2]) <= index)[None, None, None, :]
+        visible = seen_at(index, cache["value"].shape[2])
         y, weights = self.attend(x, cache["value"].swapaxes(1, 2), Where(visible, offset=index, shared=shared))
         return y, cache, {"attention_weights": weights}
 

@@ -13,7 +13,7 @@ from flax import nnx
 from jaxtyping import Array
 
 from attention_research.errors import ConfigError
-from attention_research.kernels.precision import accumulator
+from attention_research.kernels.variants.temperature import divided
 from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention, Where
 
 
@@ -33,9 +33,7 @@ class TemperatureAttention(MultiHeadAttention):
     def prepare(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array, Array]:
         """Divides the queries by the temperature."""
         query, key, value = super().prepare(query, key, value, where)
-        dtype = accumulator(query.dtype)
-        scaled = query.astype(dtype) / self.temperature_scale[...].astype(dtype)[:, None]
-        return scaled.astype(query.dtype), key, value
+        return divided(query, self.temperature_scale[...]), key, value
 
     def visible(self, query: Array, key: Array, where: Where) -> Mask | None:
         """All keys, or all but the query's own. Raises ConfigError if that is asked for in a decoder."""

@@ -16,7 +16,7 @@ from jax import lax
 from jaxtyping import Array
 
 from attention_research.kernels.variants import tensor_product_heads
-from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
+from attention_research.layers.attention.multi_head import MultiHeadAttention, Where, seen_at
 from attention_research.layers.attention.rotary import expect_even, rotated
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive, PositiveFloat
@@ -101,8 +101,9 @@ class TensorProductAttention(MultiHeadAttention):
         """One position: its factors are cached, and the keys and values of all positions are computed from theirs."""
         new = {name: lax.dynamic_update_slice_in_dim(cache[name], self.factors(x, name), index, 1) for name in CACHED}
         cache = {**cache, **new}
-        visible = (jnp.arange(cache[CACHED[0]].shape[1]) <= index)[None, None, None, :]
+        length = cache[CACHED[0]].shape[1]
+        visible = seen_at(index, length)
         visible = visible & cache["mask"] if "mask" in cache else visible
-        where = Where(visible, offset=index, x=x, **given)
+        where = Where(visible, offset=index, x=x, length=length, **given)
         context, weights = self.mix(self.queries(x), *self.products(cache), where)
         return self.finish(context, where), cache, {"attention_weights": weights}

@@ -29,7 +29,8 @@ class Where(NamedTuple):
     the module that the stack owns for this kind of attention. `places` are the positions of the keys, if they are not 0
     to S - 1 (a ring of recent keys). `x` is the input of the queries [B T D], and `states`
     holds the `key_states` of all keys. `depth` is the number of the layer from 0, and `handed` what a lower layer hands
-    over, for a class that asks for them (`takes_depth`, `takes_handed`).
+    over, for a class that asks for them (`takes_depth`, `takes_handed`). `length` is the number of positions of the
+    cache, in prefill and in a decoding step. `own` is what the prefill or the step of a class gives to its hooks.
     """
 
     mask: Mask | None = None
@@ -41,6 +42,8 @@ class Where(NamedTuple):
     states: Mapping[str, Array] = NOTHING
     depth: Offset = 0
     handed: Mapping[str, Array] = NOTHING
+    length: int | None = None
+    own: Mapping[str, Array] = NOTHING
 
     def query_positions(self, length: int) -> Int[Array, "T"]:
         """The positions of the queries."""
@@ -53,6 +56,11 @@ class Where(NamedTuple):
 
 #: For a class that finishes contexts of its own.
 NOWHERE = Where()
+
+
+def seen_at(index: Int[Array, ""], length: int) -> Bool[Array, "1 1 1 S"]:
+    """The mask of a decoding step: positions 0 to `index` of a cache for `length` positions."""
+    return (jnp.arange(length) <= index)[None, None, None, :]
 
 
 def weights_of(attend: Callable[[Values], Contexts], key: Keys, dtype: Any) -> Weights:
