@@ -29,9 +29,9 @@ class Blocks(NamedTuple):
     key: int
     own: int
     step: int
-    warps: int = 8
+    warps: int = 4
     stages: int = 2
-    backward_warps: int = 8
+    backward_warps: int = 4
     backward_stages: int = 2
 
 
