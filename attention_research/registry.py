@@ -188,7 +188,8 @@ ATTENTION = {
     "random_synthesizer": Attention("random_synthesizer:RandomSynthesizer", _BOTH, _BY_PLACE),
     "random_synthesizer_plus": Attention("random_plus:RandomSynthesizerPlus", _BOTH, _BY_PLACE),
     "random_synthesizer_plus_alpha": Attention("random_plus_alpha:RandomSynthesizerPlusAlpha", _BOTH, _BY_PLACE),
-    # Self-attention with a state of constant size.
+    "hyena": Attention("hyena:Hyena", _DECODER, {ENCODER: "its kernels reach earlier positions only", **_BY_PLACE}),
+    # Self-attention with a state of constant size, or with one for each level of a tree.
     "retnet": _state("retnet:RetNet"),
     "gla": _state("gla:GatedLinearAttention"),
     "mamba2": _state("mamba2:Mamba2"),
@@ -199,6 +200,7 @@ ATTENTION = {
     "mlstm": _state("mlstm:MLSTM"),
     "rwkv7": _state("rwkv7:RWKV7"),
     "based": _state("based:BasedAttention"),
+    "log_linear": _state("log_linear:LogLinearAttention"),
     # The variants of the Long Range Arena.
     "linear": _features("linear:LinearAttention", "state.linear:CausalLinearAttention"),
     "performer": _features("performer:PerformerAttention", "state.performer:CausalPerformer"),

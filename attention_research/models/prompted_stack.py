@@ -17,7 +17,7 @@ class PromptedStack(CausalStack):
     reads = "source embedding, then the target's, shifted right"
 
     def __init__(self, *, self_attention: Child["prompted_attention"], positions: Child["positions"], **inherited: Any):
-        super().__init__(self_attention=self_attention, positions=twice_as_long(positions), **inherited)
+        super().__init__(self_attention=twice_as_long(self_attention), positions=twice_as_long(positions), **inherited)
 
     def __call__(  # type: ignore[override]  # receives the length of the source
         self,
@@ -54,8 +54,8 @@ class PromptedStack(CausalStack):
         return self._run_step(x, caches, index, {"self_attention": self.shared}, positions)
 
 
-def twice_as_long(positions: Constructor) -> Constructor:
-    """The positions with twice the `max_length`: for a source and a target of at most `max_length` tokens each."""
-    given = positions.settings
+def twice_as_long(child: Constructor) -> Constructor:
+    """The child with twice the `max_length`: for a source and a target of at most `max_length` tokens each."""
+    given = child.settings
     double = {"max_length": 2 * given["max_length"]} if "max_length" in given else {}
-    return Constructor(positions.target, {**given, **double})
+    return Constructor(child.target, {**given, **double})

@@ -91,7 +91,9 @@ STATES = (
     kind("gated_deltanet", "Gated DeltaNet"),
     kind("kda", "KDA"),
     kind("rwkv7", "RWKV-7"),
+    kind("log_linear", "log-linear Mamba-2"),
 )
+CONVOLUTIONS = (kind("hyena", "Hyena"),)
 STACKS = (
     kind("value_residual", "value residual"),
     kind("cross_layer", "cross-layer keys"),
@@ -109,7 +111,7 @@ WITHOUT_CONTENTS = tuple(
 HEADS = {"model.num_heads": 2}
 
 STUDY = Study(
-    rows=(*SOFTMAX, *POSITIONS, *SPARSE, *STATES, *STACKS, *WITHOUT_CONTENTS),
+    rows=(*SOFTMAX, *POSITIONS, *SPARSE, *STATES, *CONVOLUTIONS, *STACKS, *WITHOUT_CONTENTS),
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", HEADS, seeds=1, jobs=2),
         "cpu": Scale(

@@ -1,4 +1,4 @@
-"""Mixing without dot products: Synthesizers, lightweight and dynamic convolution."""
+"""Mixing without dot products: Synthesizers, lightweight, dynamic and long convolution."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from attention_research.kernels import (
 from attention_research.kernels.no_dot_product import (
     dynamic_convolution_step,
     lightweight_convolution_step,
+    long_convolution,
+    long_convolution_step,
     mixture_synthesizer_attention,
     released_dense_synthesizer_attention,
 )
@@ -59,6 +61,18 @@ def _convolved(step: Callable[..., tuple[Array, Array]], taps: int) -> Callable[
         return jnp.moveaxis(outputs, 0, 1)
 
     return cached
+
+
+def _long_one_by_one(x: Array, kernel: Array, skip: Array, mask: Array, reset: Array, **settings: int) -> Array:
+    """Decoding of packed rows: an example begins with an empty cache."""
+
+    def step(inputs: Array, now: tuple[Array, ...]) -> tuple[Array, Array]:
+        x, real, begins, index = now
+        inputs = jnp.where(begins[:, None, None], jnp.zeros_like(inputs), inputs)
+        return long_convolution_step(inputs, jnp.where(real[:, None], x, jnp.zeros_like(x)), kernel, index, skip)
+
+    along = (*(jnp.moveaxis(one, 1, 0) for one in (x, mask, reset)), jnp.arange(x.shape[1], dtype=jnp.int32))
+    return jnp.moveaxis(lax.scan(step, jnp.zeros_like(x), along)[1], 0, 1)
 
 
 _SIZES = {"Hv": 7, "F": 19, "R": 2, "P": 3, "Q": 5, "W": 5}
@@ -169,4 +183,15 @@ _CONVOLUTIONS = (
     ),
 )
 
-MECHANISMS = _SYNTHESIZERS + _MIXTURES + _CONVOLUTIONS
+_LONG = Mechanism(
+    long_convolution,
+    settings={"block_size": 4},
+    draw={"reset": lambda random, shape: random.random(shape) < 0.2},
+    permutable=("B", "D"),
+    causal="T",
+    cached=_long_one_by_one,
+    blockwise=True,
+    oracle="long_convolution::blocks_and_steps_are_the_equation",
+)
+
+MECHANISMS = _SYNTHESIZERS + _MIXTURES + _CONVOLUTIONS + (_LONG,)

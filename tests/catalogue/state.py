@@ -1,4 +1,4 @@
-"""Attention with a state of constant size: additive rules, delta rules, and normalized sums."""
+"""Attention with a state: additive rules, delta rules, normalized sums, and a state for each level of a tree."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from jax import lax
 from attention_research.kernels.state import (
     delta_attention,
     delta_step,
+    log_linear_attention,
+    log_linear_step,
+    no_log_linear_state,
     no_normalized_state,
     normalized_attention,
     normalized_step,
@@ -53,6 +56,20 @@ def _normalized_one_by_one(*, chunk_size, floor=False, **given):
     (B, _, N, H), value_width = given["query"].shape, given["value"].shape[-1]
     state = no_normalized_state(B, N, H, value_width)
     return _over_positions(partial(normalized_step, floor=floor), state, given, chunk_size)[0]
+
+
+@functools.wraps(log_linear_attention)
+def _log_linear(**arguments):
+    """(the output, the states of the blocks), without the number of positions."""
+    output, state = log_linear_attention(**arguments)
+    return output, state.slots
+
+
+def _log_linear_one_by_one(*, chunk_size, **given):
+    (B, _, N, H), L, Hv = given["query"].shape, given["level_weights"].shape[-1], given["value"].shape[-1]
+    state = no_log_linear_state(B, N, L, H, Hv)
+    output, state = _over_positions(log_linear_step, state, given, chunk_size)
+    return output, state.slots
 
 
 def _of_form(function, axes):
@@ -108,6 +125,16 @@ MECHANISMS = (
     _DELTA(delta_attention, "delta_rule", without="log_decay initial_state"),
     _DELTA(_of_form(delta_attention, 3), "gated_delta_rule", without="initial_state"),
     _DELTA(_of_form(delta_attention, 4), "kimi_delta_attention", _BY_CHANNEL, breaks=("empty",)),
+    _STATE(
+        _log_linear,
+        "log_linear",
+        sizes={"Hv": 7, "L": 13},
+        without="initial_state",
+        outputs=("B T N Hv", "B N L H Hv"),
+        draw={"log_decay": _decay, "reset": _rarely},
+        cached=_log_linear_one_by_one,
+        oracle="log_linear::chunks_and_steps_are_the_definition",
+    ),
     _NORMALIZED(
         _normalized,
         "mlstm",

@@ -128,7 +128,7 @@ LONG = {
     "softcap", "sigmoid", "query_key_l2", "temperature", "differential", "latent", "sliding_window",
     "sliding_window_rotary", "streaming", "transformer_xl", "sink", "detach_norm",
     "shared_with_bias", "untied", "adaptive_softmax", "mixture_of_softmaxes", "inverse_sqrt",
-    "lightning", "mlstm", "rwkv7", "based",
+    "lightning", "mlstm", "rwkv7", "based", "log_linear", "hyena",
 }  # fmt: skip
 #: Kinds that need data of their own or several layers, which these probes do not have -> the test of their effect.
 ELSEWHERE = {

@@ -16,6 +16,7 @@ STATE_KINDS: dict[str, dict] = {
     "based": {"key_head_width": 3},
     "linear": {},
     "performer": {"num_features": 7},
+    "log_linear": {"key_head_width": 5},
 }
 #: The kinds in the fast tests. The others are slow.
 FAST = ("gated_deltanet",)

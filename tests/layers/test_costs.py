@@ -15,6 +15,11 @@ from tests.layers.test_registry import LAYOUTS, SETTINGS, maker
 S = 23
 
 
+def longest(kind):
+    """S, or the `max_length` of a kind that has one."""
+    return min(S, SETTINGS["max_length"]) if "max_length" in schema.signature(CAUSAL, kind) else S
+
+
 def names(module, family, kind):
     """The names of a formula: settings, widths and numbers of heads of a built layer."""
     of = lambda *attributes: next((getattr(module, one) for one in attributes if hasattr(module, one)), None)
@@ -25,8 +30,8 @@ def names(module, family, kind):
     heads, width = of("num_heads"), of("head_width")
     return {
         **settings, **{name: value for name, value in vars(module).items() if isinstance(value, int)},
-        "S": S, "D": SETTINGS["width"], "N": heads, "K": of("num_key_value_heads", "num_heads"), "H": width,
-        "Hv": of("value_head_width", "head_width"), "max": max, "min": min, "ceil": math.ceil,
+        "S": longest(kind), "D": SETTINGS["width"], "N": heads, "K": of("num_key_value_heads", "num_heads"), "H": width,
+        "Hv": of("value_head_width", "head_width"), "max": max, "min": min, "ceil": math.ceil, "log2": math.log2,
     }  # fmt: skip
 
 
@@ -40,7 +45,7 @@ def test_the_stated_state_is_what_a_layer_caches(kind):
         module = make(nnx.Rngs(0))
         found.update(names(module, CAUSAL, kind))
         depth = {"depth": jnp.int32(0)} if "depth" in inspect.signature(module.start).parameters else {}
-        return module.start(1, S, jnp.float32, **depth)
+        return module.start(1, longest(kind), jnp.float32, **depth)
 
     cache = jax.eval_shape(start)
     size = sum(x.size for x in jax.tree.leaves(cache) if jnp.issubdtype(x.dtype, jnp.floating))

@@ -14,6 +14,7 @@ from attention_research.config import schema
 from attention_research.kernels.masks import segment_mask
 from attention_research.layers.structure import abstract
 from attention_research.registry import CAUSAL, CROSS, ENCODER, REFUSED, lookup
+from tests.kernels.fenwick import sums_of_levels
 from tests.kernels.state_members import elu1, quotients, recurrence, sigmoid, softplus, taylor, unit
 from tests.layers.state_kinds import FAST, STATE_KINDS
 
@@ -83,6 +84,11 @@ def mamba2(w, x, q, k, v):
     decay, size = step_size(w, x @ w["step_size.kernel"])
     shared = lambda x: np.repeat(x[:, None], N, 1)
     return {"query": shared(q), "key": shared(k) * size[..., None], "value": heads(v), "log_decay": decay, "scale": 1.0}
+
+
+def log_linear(w, x, q, k, v):
+    logits = (x @ w["level.kernel"]).reshape(len(x), N, -1)
+    return {**mamba2(w, x, q, k, v), "level_weights": softplus(w["level_scale"] * logits)}
 
 
 def deltanet(w, x, q, k, v):
@@ -155,7 +161,7 @@ def rwkv7(w, x, q, k, v, segments):
 def finished(kind, w, x, given, context):
     """The output of the layer from the outputs of the heads [T N Hv]."""
     T = len(x)
-    if kind == "mamba2":
+    if kind in ("mamba2", "log_linear"):
         y = (context + w["skip"][:, None] * given["value"]).reshape(T, -1)
         return rms(y * silu(x @ w["gate.kernel"])) * w["norm_scale"] @ w["output.kernel"]
     if kind == "rwkv7":
@@ -183,13 +189,14 @@ def finished(kind, w, x, given, context):
 MEMBERS = {
     one.__name__: one
     for one in (retnet, gla, mamba2, deltanet, gated_deltanet, kda, lightning, mlstm, rwkv7, based, linear, performer)
-}
+} | {"log_linear": log_linear}
 ACTIVATED = ("deltanet", "gated_deltanet", "kda", "lightning")
 #: The numbers that a layer keeps: of the state [N H Hv], and of the inputs of the convolution [W - 1, 2 N H + N Hv].
 KEPT = {
     "retnet": N * 4 * 8,
     "gla": N * 2 * 4,
     "mamba2": N * 5 * 8 + 3 * (2 * 5 + N * 8),
+    "log_linear": 5 * N * 5 * 8 + 3 * (2 * 5 + N * 8),
     "deltanet": N * 4 * 4 + 3 * 3 * N * 4,
     "gated_deltanet": N * 4 * 8 + 2 * (2 * N * 4 + N * 8),
     "kda": N * 4 * 4 + 3 * 3 * N * 4,
@@ -207,7 +214,10 @@ def oracle(kind, w, x, segments):
     split = projections(w, x, segments, kind in ACTIVATED)
     given = MEMBERS[kind](w, x, *split, *([segments] if kind == "rwkv7" else []))
     real, reset = segments != 0, np.append(True, segments[1:] != segments[:-1])
-    run = quotients if "log_scale" in given else lambda *given: recurrence(*given)[0]
+    if "level_weights" in given:
+        run = lambda given, *where: sums_of_levels(given, given["level_weights"], *where)[0]
+    else:
+        run = quotients if "log_scale" in given else lambda *given: recurrence(*given)[0]
     rows = np.broadcast_to(np.eye(len(x))[:, None], (len(x), N, len(x)))
     context, weights = run(given, real, reset), run({**given, "value": rows}, real, reset)
     return finished(kind, w, x, given, context), weights.swapaxes(0, 1)
@@ -216,7 +226,8 @@ def oracle(kind, w, x, segments):
 def layer(kind):
     """(structure, parameters as float64 NumPy) of a small layer."""
     target, settings = lookup(CAUSAL, kind), {"width": D, "num_heads": N, "head_width": None, **STATE_KINDS[kind]}
-    settings |= {"num_layers": LAYERS} if "num_layers" in schema.signature(CAUSAL, kind) else {}
+    inherited = {"num_layers": LAYERS, "max_length": T}
+    settings |= {name: inherited[name] for name in inherited.keys() & schema.signature(CAUSAL, kind).keys()}
     structure, shapes, statistics = abstract(lambda rngs: target(**settings, rngs=rngs))
     shapes = {**shapes, **statistics}
     random = np.random.default_rng(1)
@@ -283,10 +294,14 @@ def test_bfloat16_keeps_the_state_in_float32(found):
 def test_the_cache_has_the_documented_size(found):
     kind, _, _, _, structure = found
     cache = lambda length: jax.eval_shape(lambda p: structure.merge(p).start(1, length, jnp.bfloat16), layer(kind)[1])
-    assert jax.tree.map(jnp.shape, cache(11)) == jax.tree.map(jnp.shape, cache(10**6))
-    leaves = jax.tree.leaves(cache(11))
-    assert sum(leaf.size for leaf in leaves) == KEPT[kind]
-    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(cache(11)["state"]))
+    if kind == "log_linear":
+        with pytest.raises(ValueError, match=f"12 positions are more than its max_length {T}"):
+            cache(T + 1)
+    else:
+        assert jax.tree.map(jnp.shape, cache(T)) == jax.tree.map(jnp.shape, cache(10**6))
+    floats = lambda cache: [x for x in jax.tree.leaves(cache) if jnp.issubdtype(x.dtype, jnp.floating)]
+    assert sum(leaf.size for leaf in floats(cache(T))) == KEPT[kind]
+    assert all(leaf.dtype == jnp.float32 for leaf in floats(cache(T)["state"]))
 
 
 def test_encoders_and_cross_attention_are_refused_with_the_reason():

@@ -22,6 +22,8 @@ CAUSAL_KINDS = {
     "branched_t5": _BUCKETS,
     "lightweight_convolution": {"kernel_width": 4},
     "dynamic_convolution": {"kernel_width": 4, "num_filters": 3},
+    "hyena": {"place_width": 5, "filter_width": 7},
+    "hyena:thrice": {"order": 3, "place_width": 3, "filter_width": 5, "frequency": 2.0},
     "standard:normalized": {"query_key_norm": "layer"},
     "rotary:normalized": {"query_key_norm": "rms", "num_key_value_heads": 1},
     "sink": {},

@@ -55,12 +55,13 @@ KINDS = {
         for kind in AROUND_SOFTMAX
         if kind in FAMILIES[family]
     },
+    "causal-hyena": {**T5, "self_attention": {"kind": "hyena", **CAUSAL_KINDS["hyena"]}},
     "prefix-relative": {"self_attention": {"kind": "relative", "max_distance": 3}, "decoder": {"kind": "prefix"}},
 }
 
 
 SLOW = (*(name for name in KINDS if name.partition("-")[2] in AROUND_SOFTMAX),
-        "prefix-relative", "prefix-alibi", "prefix-rotary", "prefix", "causal-t5", "prefix-t5",
+        "causal-hyena", "prefix-relative", "prefix-alibi", "prefix-rotary", "prefix", "causal-t5", "prefix-t5",
         *(f"causal-{kind}" for kind in STATE_KINDS))  # fmt: skip
 
 

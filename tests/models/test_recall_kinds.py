@@ -68,6 +68,9 @@ LEARN = {
     "gated_deltanet": ({}, {}),
     "kda": ({}, {}),
     "rwkv7": ({}, {}),
+    "log_linear": ({"key_head_width": 32}, {}),
+    # Gates around a long convolution, without dot products.
+    "hyena": ({}, {"steps": 1000}),
     # Layers that depend on each other.
     "interleaved": ({"first": {"kind": "retnet"}, "last": {"kind": "standard"}, "interval": 2}, {"steps": 600}),
     "value_residual": ({}, {}),

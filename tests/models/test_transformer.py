@@ -66,7 +66,7 @@ VARIANTS = {
     },
     **{
         kind: {"self_attention": {"kind": kind, **settings}, "positions": {"kind": "none"}}
-        for kind, settings in STATE_KINDS.items()
+        for kind, settings in {**STATE_KINDS, "hyena": CAUSAL_KINDS["hyena"]}.items()
     },
     **{kind: {"self_attention": {"kind": kind}, "positions": {"kind": "none"}} for kind in AROUND_SOFTMAX},
     **{
@@ -206,7 +206,7 @@ SLOW = (
     "adaptive_input", "mixture_of_softmaxes", "relative", "dense_synthesizer_plus_alpha", "separate_vocabulary",
     "learned", "linformer", "no_positions", "adaptive_universal", "funnel", "branched", "transparent", "fixup",
     "pre_norm", "dynamic_convolution", "rotary", "t5", "experts_and_a_memory",
-    "isab", "perceiver", "slots", *STATE_KINDS, *AROUND_SOFTMAX,
+    "isab", "perceiver", "slots", "hyena", *STATE_KINDS, *AROUND_SOFTMAX,
 )  # fmt: skip
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in VARIANTS]
 

@@ -1,4 +1,4 @@
-"""Mechanisms without dot products of queries and keys: Synthesizers, lightweight and dynamic convolution."""
+"""Mechanisms without dot products of queries and keys: Synthesizers, lightweight, dynamic and long convolution."""
 
 from attention_research.kernels.no_dot_product.dense_synthesizer import (
     dense_synthesizer_attention,
@@ -20,5 +20,6 @@ from attention_research.kernels.no_dot_product.lightweight_convolution import (
     lightweight_convolution,
     lightweight_convolution_step,
 )
+from attention_research.kernels.no_dot_product.long_convolution import long_convolution, long_convolution_step
 from attention_research.kernels.no_dot_product.mixture_synthesizer import mixture_scores, mixture_synthesizer_attention
 from attention_research.kernels.no_dot_product.synthesizer import synthesizer_attention

@@ -1,6 +1,13 @@
-"""Attention with a matrix state of constant size: linear attention, state space models and delta rules."""
+"""Attention with a matrix state of constant size (linear attention, state space models and delta rules), or with one
+for each level of a tree."""
 
 from attention_research.kernels.state.delta import delta_attention, delta_step
+from attention_research.kernels.state.log_linear import (
+    LogLinearState,
+    log_linear_attention,
+    log_linear_step,
+    no_log_linear_state,
+)
 from attention_research.kernels.state.normalized import (
     NormalizedState,
     no_normalized_state,

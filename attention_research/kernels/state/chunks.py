@@ -32,17 +32,17 @@ class Places(NamedTuple):
         return self.pairs & np.tril(np.ones((size, size), bool), -1)
 
 
-Body = Callable[[Float[Array, "B N H Hv"], Any, Places], tuple[Float[Array, "B N H Hv"], Float[Array, "B N C Hv"]]]
+Body = Callable[[Any, Any, Places], tuple[Any, Float[Array, "B N C Hv"]]]
 
 
 def over_chunks(
     body: Body,
-    state: Float[Array, "B N H Hv"],
+    state: Any,
     arrays: tuple[Array | None, ...],
     reset: Bool[Array, "B T"] | None,
     size: int,
-) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N H Hv"]]:
-    """Scans over chunks of `size` positions. Returns (output, the last state).
+) -> tuple[Float[Array, "B T N Hv"], Any]:
+    """Scans over chunks of `size` positions. Returns (output, the last state), an array or a tuple of arrays.
 
     `body` maps (state, the chunk's arrays [B N C ...] in the accumulator's dtype, places) to (next state, output). The
     arrays are [B T N ...]. The gradient keeps one state per chunk and computes the rest again.

@@ -1,1 +1,1 @@
-"""Self-attention with a state of constant size, for decoders. One variant per file."""
+"""Self-attention with a state of constant or logarithmic size, for decoders. One variant per file."""
