@@ -343,18 +343,20 @@ def test_jax_transforms_change_nothing(implementation):
             np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-4, err_msg=name)
 
 
-def derivatives(implementation: str, dtype=jnp.float32, only: tuple[str, ...] = ()) -> dict[str, jax.Array]:
+def derivatives(
+    implementation: str, dtype=jnp.float32, only: tuple[str, ...] = (), biased: bool = True
+) -> dict[str, jax.Array]:
     """Derivatives of a loss over query, key, value and bias: forward mode, linearize and Hessian-vector products."""
     query, key, value, weight = arrays(value_width=H, dtype=dtype)
-    inputs = (query, key, value, noise((1, N, 1, S)).astype(dtype))
+    inputs = (query, key, value, *([noise((1, N, 1, S)).astype(dtype)] if biased else []))
     tangents = tuple(jnp.flip(x, 1) for x in inputs)
     mask = some((B, 1, 1, S))
 
     def loss(*inputs):
-        output = dot_product_attention(*inputs, mask, implementation=implementation)
+        output = dot_product_attention(*inputs, mask=mask, implementation=implementation)
         return jnp.vdot(output.astype(jnp.float32), jnp.sin(output.astype(jnp.float32) + weight.astype(jnp.float32)))
 
-    gradient = jax.grad(loss, (0, 1, 2, 3))
+    gradient = jax.grad(loss, tuple(range(len(inputs))))
     slope = lambda *inputs: jax.jvp(loss, inputs, tangents)[1]
     along_gradient = lambda *inputs: sum(jnp.vdot(g, t) for g, t in zip(gradient(*inputs), tangents, strict=True))
     forms = {
@@ -362,17 +364,18 @@ def derivatives(implementation: str, dtype=jnp.float32, only: tuple[str, ...] = 
         "jvp": slope,
         "linearize": lambda *inputs: jax.linearize(loss, *inputs)[1](*tangents),
         "forward over reverse": lambda *inputs: jax.jvp(gradient, inputs, tangents)[1],
-        "reverse over reverse": jax.grad(along_gradient, (0, 1, 2, 3)),
+        "reverse over reverse": jax.grad(along_gradient, tuple(range(len(inputs)))),
         "forward over forward": lambda *inputs: jax.jvp(slope, inputs, tangents)[1],
     }
     return {name: jax.jit(form)(*inputs) for name, form in forms.items() if name in only or not only}
 
 
 @pytest.mark.slow  # `test_kernel_laws` tests this for `blockwise` in the fast tier
-@pytest.mark.parametrize("implementation", ["blockwise", "xla"])
+@pytest.mark.parametrize("implementation", ["blockwise", "xla", "pallas", "splash"])
 def test_both_modes_and_second_derivatives_are_those_of_the_reference(implementation):
-    want = derivatives("reference")
-    for name, got in derivatives(implementation).items():
+    biased = implementation != "splash"  # it takes no bias
+    want = derivatives("reference", biased=biased)
+    for name, got in derivatives(implementation, biased=biased).items():
         for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want[name]), strict=True):
             np.testing.assert_allclose(x, y, atol=1e-4 * np.abs(y).max(), err_msg=name)
 

@@ -16,6 +16,7 @@ from attention_research.kernels.attention import blockwise, library, reference
 from attention_research.kernels.attention.arguments import Arrays, Options, empty, prepare
 from attention_research.kernels.attention.refusals import refusal, refuse
 from attention_research.kernels.derivatives import both_modes
+from attention_research.kernels.opaque import opaque
 from attention_research.kernels.platforms import PLATFORMS, home_platform, per_platform
 from attention_research.kernels.symbolic import symbolic
 
@@ -97,7 +98,8 @@ class _Attention(NamedTuple):
             return library.attend(chosen, arrays, self.options, platform=platform)
         run = functools.partial(library.attend, "cudnn") if chosen == "cudnn" else _accelerator(chosen).attend
         fast = functools.partial(run, options=self.options, platform=platform)
-        return both_modes(fast, functools.partial(blockwise.plain, options=self.options))(arrays)
+        plain = functools.partial(blockwise.plain, options=self.options)
+        return both_modes(opaque(fast, plain), plain)(arrays)
 
     def by_platform(self, arrays: Arrays) -> bool:
         """Whether the choice for these arguments depends on the platform."""
