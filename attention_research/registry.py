@@ -133,7 +133,7 @@ ATTENTION = {
             CROSS: "it lays out the self-attentions of a stack",
         },
     ),
-    "value_residual": Attention("value_residual:ValueResidualAttention", _BOTH, _ONE_STACK),
+    "value_residual": Attention("value_residual:ValueResidualAttention", (*_BOTH, PROMPTED), _ONE_STACK),
     "cross_layer": Attention("cross_layer:CrossLayerAttention", _BOTH, {**_ONE_STACK, **_BY_DISTANCE}),
     "yoco": Attention(
         "yoco:YOCOAttention",

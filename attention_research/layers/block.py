@@ -84,8 +84,8 @@ class LooksBack(Protocol):
 class ReadsPrompt(LooksBack, Protocol):
     """A child with a cache that can also process a whole prompt in one call."""
 
-    def prefill(self, x: Float[Array, "B P D"], length: int, **given: Any) -> tuple[Float[Array, "B P D"], Any]:
-        """Processes the first P of `length` positions. Returns (y, the cache after them)."""
+    def prefill(self, x: Float[Array, "B P D"], length: int, **given: Any) -> tuple[Float[Array, "B P D"], Any, Any]:
+        """Processes the first P of `length` positions. Returns (y, the cache after them, aux)."""
         ...
 
 
@@ -178,9 +178,13 @@ class Block(nnx.Module):
 
     def prefill(
         self, x: Float[Array, "B P D"], length: int, inputs: Mapping[str, Mapping[str, Any]]
-    ) -> tuple[Float[Array, "B P D"], dict[str, Any]]:
-        """Processes the first P of `length` positions. Returns (y, the state of `start` with the caches filled)."""
+    ) -> tuple[Float[Array, "B P D"], dict[str, Any], dict[str, Any]]:
+        """Processes the first P of `length` positions.
+
+        Returns (y, the state of `start` with the caches filled, {child name: its aux}).
+        """
         kept: dict[str, dict[str, Any]] = {"caches": {}, "memory": {}}
+        collected: dict[str, Any] = {}
 
         def apply(kind: str, name: str, position: int, y: Array) -> Array:
             del position
@@ -189,12 +193,13 @@ class Block(nnx.Module):
                 return child(y)
             if isinstance(child, LooksBack):
                 assert isinstance(child, ReadsPrompt), f"{name}: {type(child).__name__} cannot begin with a prompt"
-                y, kept["caches"][name] = child.prefill(y, length, **given, **_of_layer(child, name, inputs))
+                of_layer = _of_layer(child, name, inputs)
+                y, kept["caches"][name], collected[name] = child.prefill(y, length, **given, **of_layer)
             else:
-                y, _ = child(y, **given, **_tokens(child, inputs))
+                y, collected[name] = child(y, **given, **_tokens(child, inputs))
             return y
 
-        return self.run(x, None, apply), kept
+        return self.run(x, None, apply), kept, collected
 
     def step(
         self, x: Float[Array, "B 1 D"], caches: dict[str, Any], memory: dict[str, Any], index: Int[Array, ""],

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
@@ -45,6 +46,16 @@ def _handed_over(aux: dict[str, Any], handed: dict[str, Any]) -> dict[str, Any]:
     return {**handed, **{name: jax.tree.map(lambda x: x[-1], one) for name, one in given.items()}}
 
 
+def _in_layer(block: Block, depth: Int[Array, ""], num_layers: int) -> Block:
+    """Gives the parameters of a new block the starts of its layer. A child whose starts depend on the number of its
+    layer, from 0, has a method `start_in_layer(depth, num_layers)`."""
+    for child in list(vars(block).values()):
+        start = getattr(child, "start_in_layer", None)
+        if start is not None:
+            start(depth, num_layers)
+    return block
+
+
 def _with(inputs: Inputs, own: Inputs) -> Inputs:
     """Merges the inputs that all layers share with the inputs of one layer."""
     return {**inputs, **{kind: {**inputs.get(kind, {}), **given} for kind, given in own.items()}}
@@ -77,12 +88,13 @@ class Stack(nnx.Module):
         self.repeats = tuple(repeat for _, repeat in segments)
         self.unroll, self.remat = unroll, remat
         self.depths = tuple(sum(self.repeats[:number]) for number in range(len(self.repeats)))
+        layers = sum(self.repeats)
         self.segments = nnx.List(
             [
-                jax.vmap(lambda key, block=block: block(rngs=nnx.Rngs(key)))(
-                    jax.random.split(rngs.params(), self._owned(repeat))
+                jax.vmap(lambda key, depth, block=block: _in_layer(block(rngs=nnx.Rngs(key)), depth, layers))(
+                    jax.random.split(rngs.params(), self._owned(repeat)), first + np.arange(self._owned(repeat))
                 )
-                for block, repeat in segments
+                for (block, repeat), first in zip(segments, self.depths, strict=True)
             ]
         )
 
@@ -166,16 +178,19 @@ class Stack(nnx.Module):
         self, x: Float[Array, "B P D"], length: int, inputs: Inputs
     ) -> tuple[Float[Array, "B P D"], list[dict[str, Any]]]:
         """Processes the first P of `length` positions. Returns (y, the caches of `start`, filled)."""
-        caches = []
+        caches: list[dict[str, Any]] = []
+        handed: dict[str, Any] = {}
         for number, repeat in enumerate(self.repeats):
             along, block_of = self._each(self.segments[number])
-            depths, _ = self._layer(number, {})
+            depths, layer = self._layer(number, handed)
 
-            def body(x: Array, layer: tuple[Any, Any], block_of: Any = block_of) -> tuple[Array, Any]:
-                own, depth = layer
-                return block_of(own).prefill(x, length, {**inputs, "layer": {"depth": depth}})
+            def body(x: Array, one: tuple[Any, Any], block_of: Any = block_of, layer: Any = layer) -> tuple[Array, Any]:
+                own, depth = one
+                x, cache, aux = block_of(own).prefill(x, length, {**inputs, "layer": {**layer, "depth": depth}})
+                return x, (cache, {name: {"handed": a["handed"]} for name, a in aux.items() if "handed" in a})
 
-            x, cache = self._over_layers(body, x, (along, depths), repeat)
+            x, (cache, aux) = self._over_layers(body, x, (along, depths), repeat)
+            handed = _handed_over(aux, handed)
             caches.append(cache)
         return x, self._kept(caches)
 

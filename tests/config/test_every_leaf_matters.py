@@ -134,7 +134,7 @@ LONG = {
 ELSEWHERE = {
     **{
         (family, kind): "tests/layers/test_layers_that_differ.py"
-        for family in ("attention", "encoder_attention", "causal_attention")
+        for family in ("attention", "encoder_attention", "causal_attention", "prompted_attention")
         for kind in ("interleaved", "value_residual", "cross_layer", "yoco")
         if kind in registry.FAMILIES[family]
     },
@@ -483,6 +483,8 @@ ENCODERS = {"attention": "model.self_attention", "feed_forward": "model.feed_for
             "positions": "model.positions"}  # fmt: skip
 #: Kinds with a setting that only decoding reads.
 DECODED = {"switch_released", "mixture_of_experts"}
+#: Kinds with a setting that only layers above the first read.
+ABOVE = {"rwkv7"}
 #: The other kinds, each class once: class -> its family and kind.
 OTHERS = {}
 of_models = WALKED.union(*map(classes, MODELS.values()))
@@ -499,7 +501,8 @@ def place(family, kind):
 
 
 def of_kind(family, kind):
-    return set_at(*place(family, kind), kind)
+    config, path = place(family, kind)
+    return set_at(config.override([("model.num_layers", 2)]) if kind in ABOVE else config, path, kind)
 
 
 def before(model):

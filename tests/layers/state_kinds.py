@@ -12,7 +12,7 @@ STATE_KINDS: dict[str, dict] = {
     "kda": {"rank": 5},
     "lightning": {},
     "mlstm": {},
-    "rwkv7": {"rank": 5, "gate_rank": 7},
+    "rwkv7": {"rank": 5, "gate_rank": 7, "value_rank": 3},
     "based": {"key_head_width": 3},
     "linear": {},
     "performer": {"num_features": 7},

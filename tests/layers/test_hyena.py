@@ -65,7 +65,7 @@ def found():
         packed, _ = module(x, mask=segment_mask(jnp.asarray(SEGMENTS), jnp.asarray(SEGMENTS)), is_causal=True)
         real = jnp.concatenate([jnp.asarray(PROMPT), jnp.ones((B, T - 5), bool)], 1)
         whole, _ = module(x, mask=real[:, None, None], is_causal=True)
-        prompt, cache = module.prefill(x[:, :5], LONGEST, mask=jnp.asarray(PROMPT)[:, None, None], is_causal=True)
+        prompt, cache, _ = module.prefill(x[:, :5], LONGEST, mask=jnp.asarray(PROMPT)[:, None, None], is_causal=True)
 
         def step(carry, now):
             y, cache, _ = module.step(now[:, None], *carry)

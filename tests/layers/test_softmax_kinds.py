@@ -280,7 +280,7 @@ def test_a_prompt_with_padding_on_its_left_and_steps_are_the_whole_row(name):
     def both(parameters, x):
         layer, mask = structure.merge(parameters), real[:, None, None]
         whole, _ = layer(x, mask=mask, is_causal=True)
-        first, cache = layer.prefill(x[:, :P], T, mask=mask[..., :P], is_causal=True)
+        first, cache, _ = layer.prefill(x[:, :P], T, mask=mask[..., :P], is_causal=True)
 
         def step(cache, i):
             y, cache, _ = layer.step(jax.lax.dynamic_slice_in_dim(x, i, 1, 1), cache, i)

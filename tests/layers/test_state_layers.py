@@ -254,7 +254,7 @@ def found(request):
         real = jnp.concatenate([jnp.asarray(PROMPT), jnp.ones((B, T - 5), bool)], 1)
         whole, _ = module(x, mask=real[:, None, None], is_causal=True, depth=depth)
         seen = jnp.asarray(PROMPT)[:, None, None]
-        prompt, cache = module.prefill(x[:, :5], T, mask=seen, is_causal=True, depth=depth)
+        prompt, cache, _ = module.prefill(x[:, :5], T, mask=seen, is_causal=True, depth=depth)
 
         def step(carry, now):
             cache, index = carry

@@ -47,6 +47,7 @@ CAUSAL_KINDS = {
     "transformer_xl": {},
     "interleaved:windows": {"interval": 2, "first": {"kind": "sliding_window", "window": 2}, "last": {"kind": "sink"}},
     "interleaved:states": {"interval": 3, "first": {"kind": "gla"}, "last": {"kind": "rotary"}},
+    "interleaved:rwkv7": {"interval": 2, "first": {"kind": "rwkv7", "rank": 5}, "last": {"kind": "rotary"}},
     "interleaved": {"interval": 3, "first": {"kind": "rotary"}, "last": {"kind": "standard"}},
     "value_residual": {},
     "cross_layer": {"interval": 2},

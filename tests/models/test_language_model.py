@@ -27,7 +27,7 @@ AROUND_SOFTMAX = (
     "scaled_rotary", "stick_breaking", "forgetting",
     "forgetting_pro", "fire", "contextual", "xpos", "path", "multi_token", "selective",
     "moba", "native_sparse", "indexed", "sink", "softcap", "sigmoid", "query_key_l2", "temperature", "differential",
-    "gated", "gated_rotary", "transformer_xl",
+    "gated", "gated_rotary", "transformer_xl", "value_residual",
 )  # fmt: skip
 V, D, N, F, LAYERS, LENGTH = 29, 12, 3, 17, 2, 13
 T5 = {"positions": {"kind": "none"}, "feed_forward": {"hidden_width": F}}

@@ -163,13 +163,13 @@ class Hyena(nnx.Module):
         mask: Mask | None,
         is_causal: bool,
         shared: nnx.Module | None = None,
-    ) -> tuple[Float[Array, "B P D"], dict[str, Array]]:
-        """Processes the first P of `length` positions in one call. Returns (y, the cache after them)."""
+    ) -> tuple[Float[Array, "B P D"], dict[str, Array], dict[str, Any]]:
+        """Processes the first P of `length` positions in one call. Returns (y, the cache after them, aux)."""
         del shared
         self._within(length)
         y, past, taps = self._whole(x, mask, is_causal)
         rest = [(0, 0), (0, 0), (0, length - x.shape[1]), (0, 0)]
-        return y, {"past": jnp.pad(jnp.stack(past, axis=1), rest), **taps}
+        return y, {"past": jnp.pad(jnp.stack(past, axis=1), rest), **taps}, {}
 
     def step(
         self,

@@ -10,14 +10,15 @@ from __future__ import annotations
 from flax import nnx
 
 from attention_research.errors import ConfigError
+from attention_research.layers.layouts.by_layer import layers_of
 from attention_research.signatures import Child, Constructor, Positive
 
 
 class InterleavedAttention(nnx.Module):
     """Layers `interval`, 2 * `interval`, ..., counted from 1, have the kind `last`; all others have the kind `first`.
 
-    Raises ConfigError for kinds that share parameters between layers, and in models whose layers are not a stack of
-    such blocks.
+    A kind whose layers depend on each other (`rwkv7`) counts only its own layers. Raises ConfigError for two such
+    kinds, for kinds that share parameters between layers, and in models whose layers are not a stack of such blocks.
     """
 
     def __init__(
@@ -30,11 +31,21 @@ class InterleavedAttention(nnx.Module):
     @classmethod
     def by_layer(cls, attention: Constructor, num_layers: int) -> list[tuple[Constructor, int]]:
         """Groups of interval - 1 layers of one kind and one of the other."""
-        settings = attention.settings
-        for name in ("first", "last"):
-            target = settings[name].target
-            if hasattr(target, "by_layer") or hasattr(target, "owned_by_stack"):
+        first, last, interval = (attention.settings[name] for name in ("first", "last", "interval"))
+        for name, other in (("first", last), ("last", first)):
+            target = attention.settings[name].target
+            apart = hasattr(target, "by_layer") and hasattr(other.target, "by_layer")
+            if apart or hasattr(target, "owned_by_stack"):
                 raise ConfigError(f"self_attention.{name}: {target.__name__} needs a stack of its own kind")
-        groups, rest = divmod(num_layers, settings["interval"])
-        group = [(settings["first"], settings["interval"] - 1), (settings["last"], 1)]
-        return [(one, count) for one, count in [*group * groups, (settings["first"], rest)] if count]
+        groups, rest = divmod(num_layers, interval)
+        firsts, lasts = each(first, num_layers - groups), each(last, groups)
+        found = []
+        for _ in range(groups):
+            found += [*firsts[: interval - 1], *lasts[:1]]
+            firsts, lasts = firsts[interval - 1 :], lasts[1:]
+        return [(one, 1) for one in [*found, *firsts[:rest]]]
+
+
+def each(attention: Constructor, num_layers: int) -> list[Constructor]:
+    """The self-attention of each layer."""
+    return [one for one, count in layers_of(attention, num_layers) for _ in range(count)] if num_layers else []

@@ -220,19 +220,20 @@ class MultiHeadAttention(nnx.Module):
         is_causal: bool,
         shared: nnx.Module | None = None,
         **given: Any,
-    ) -> tuple[Float[Array, "B P D"], dict[str, Array]]:
-        """Processes the first P positions in one call. Returns (y, the cache for `length` positions).
+    ) -> tuple[Float[Array, "B P D"], dict[str, Array], dict[str, Any]]:
+        """Processes the first P positions in one call. Returns (y, the cache for `length` positions, aux).
 
         A key that `mask` hides from all P positions is hidden from all later positions too.
         """
         (key, value), states = self.keys_values(x), self.key_states(x)
         where = Where(mask, is_causal, shared=shared, x=x, states=states, length=length, **given)
-        context, _ = self.mix(self.queries(x), key, value, where)
+        context, weights = self.mix(self.queries(x), key, value, where)
         none, rest = (0, 0), (0, length - x.shape[1])
         longer = lambda states: jnp.pad(states.swapaxes(1, 2), (none, none, rest, none))
         seen = jnp.pad(mask.any(axis=2, keepdims=True), (none, none, none, rest), constant_values=True)
         states = {name: jnp.pad(state, (none, rest, *[none] * (state.ndim - 2))) for name, state in states.items()}
-        return self.finish(context, where), {"key": longer(key), "value": longer(value), "mask": seen, **states}
+        cache = {"key": longer(key), "value": longer(value), "mask": seen, **states}
+        return self.finish(context, where), cache, self._aux(key, value, weights)
 
     def step(
         self,

@@ -84,11 +84,11 @@ class MultiTokenAttention(MultiHeadAttention):
         shape = (batch, self.reach, self.num_heads, self.head_width)
         return {**super().start(batch, length, dtype), "queries": jnp.zeros(shape, dtype)}
 
-    def prefill(self, x: Array, length: int, **given: Any) -> tuple[Array, dict[str, Array]]:
+    def prefill(self, x: Array, length: int, **given: Any) -> tuple[Array, Any, Any]:
         """The first positions, with the last of their queries."""
-        y, cache = super().prefill(x, length, **given)
+        y, cache, aux = super().prefill(x, length, **given)
         queries = jnp.pad(self.queries(x), [(0, 0), (self.reach, 0), (0, 0), (0, 0)])
-        return y, {**cache, "queries": queries[:, x.shape[1] :]}
+        return y, {**cache, "queries": queries[:, x.shape[1] :]}, aux
 
     def step(self, x: Array, cache: dict[str, Array], index: Array, **given: Any) -> tuple[Array, Any, Any]:
         """One position, with the queries before it."""

@@ -84,9 +84,9 @@ class PathAttention(MultiHeadAttention):
         cache = super().start(batch, length, dtype)
         return {**cache, "key": cache["key"].astype(jnp.float32), **self.convolution.start(batch, jnp.dtype(dtype))}
 
-    def prefill(self, x: Array, length: int, *, mask: Mask, **given: Any) -> tuple[Array, dict[str, Array]]:
+    def prefill(self, x: Array, length: int, *, mask: Mask, **given: Any) -> tuple[Array, Any, Any]:
         """The first positions. The cached keys are reflected by all later ones of them."""
-        y, cache = super().prefill(x, length, mask=mask, **given)
+        y, cache, aux = super().prefill(x, length, mask=mask, **given)
         w, beta, taps = self.reflections(x, self.convolution.start(len(x), x.dtype), mask)
 
         def reflect(keys: Array, one: tuple[Array, Array, Array]) -> tuple[Array, None]:
@@ -96,7 +96,7 @@ class PathAttention(MultiHeadAttention):
 
         steps = jnp.arange(x.shape[1]), jnp.moveaxis(w, 1, 0), jnp.moveaxis(beta, 1, 0)
         keys, _ = lax.scan(reflect, cache["key"].swapaxes(1, 2).astype(jnp.float32), steps)
-        return y, {**cache, "key": keys.swapaxes(1, 2), **taps}
+        return y, {**cache, "key": keys.swapaxes(1, 2), **taps}, aux
 
     def step(self, x: Array, cache: dict[str, Array], index: Array, **given: Any) -> tuple[Array, Any, Any]:
         """One position: its reflection changes the cached keys, its key is added, and its query attends to all."""

@@ -32,11 +32,11 @@ class SelectiveAttention(MultiHeadAttention):
         """An empty cache, with sums of 0."""
         return {**super().start(batch, length, dtype), "sums": jnp.zeros((batch, length), jnp.float32)}
 
-    def prefill(self, x: Array, length: int, *, mask: Array, **given: Any) -> tuple[Array, dict[str, Array]]:
+    def prefill(self, x: Array, length: int, *, mask: Array, **given: Any) -> tuple[Array, Any, Any]:
         """The first positions, with the sums of their selections."""
         bias, sums = selective_bias(self.queries(x), self.keys_values(x)[0], mask)
-        y, cache = super().prefill(x, length, mask=mask, own={"bias": bias}, **given)
-        return y, {**cache, "sums": jnp.pad(sums, [(0, 0), (0, length - x.shape[1])])}
+        y, cache, aux = super().prefill(x, length, mask=mask, own={"bias": bias}, **given)
+        return y, {**cache, "sums": jnp.pad(sums, [(0, 0), (0, length - x.shape[1])])}, aux
 
     def step(self, x: Array, cache: dict[str, Array], index: Array, **given: Any) -> tuple[Array, Any, Any]:
         """One position, with the sums of the selections before it."""

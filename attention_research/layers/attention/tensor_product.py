@@ -91,11 +91,11 @@ class TensorProductAttention(MultiHeadAttention):
         x = jnp.zeros((batch, length, self.key_factors.kernel.shape[0]), dtype)
         return {name: jnp.zeros_like(self.factors(x, name)) for name in CACHED}
 
-    def prefill(self, x: Array, length: int, **given: Any) -> tuple[Array, dict[str, Array]]:
+    def prefill(self, x: Array, length: int, **given: Any) -> tuple[Array, Any, Any]:
         """The first positions, with their factors."""
-        y, cache = super().prefill(x, length, **given)
+        y, cache, aux = super().prefill(x, length, **given)
         rest = [(0, 0), (0, length - x.shape[1]), (0, 0), (0, 0)]
-        return y, {"mask": cache["mask"], **{name: jnp.pad(self.factors(x, name), rest) for name in CACHED}}
+        return y, {"mask": cache["mask"], **{name: jnp.pad(self.factors(x, name), rest) for name in CACHED}}, aux
 
     def step(self, x: Array, cache: dict[str, Array], index: Array, **given: Any) -> tuple[Array, Any, Any]:
         """One position: its factors are cached, and the keys and values of all positions are computed from theirs."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from attention_research.errors import ConfigError
 from attention_research.layers.attention.cross_layer import HandsOverKeys, ReadsKeys
+from attention_research.layers.layouts.by_layer import layers_of
 from attention_research.signatures import Child, Constructor
 
 
@@ -33,4 +34,4 @@ class YOCOAttention(HandsOverKeys):
         settings, half = dict(attention.settings), num_layers // 2
         lower = settings.pop("lower")
         upper = [(Constructor(ReadsKeys, settings), num_layers - half - 1)] if num_layers > half + 1 else []
-        return [(lower, half), (attention, 1), *upper]
+        return [*layers_of(lower, half), (attention, 1), *upper]

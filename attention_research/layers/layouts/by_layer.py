@@ -12,6 +12,12 @@ from attention_research.layers.layouts.uniform import Children
 from attention_research.signatures import Constructor
 
 
+def layers_of(attention: Constructor, num_layers: int) -> list[tuple[Constructor, int]]:
+    """The self-attentions of `num_layers` layers of one kind."""
+    make = getattr(attention.target, "by_layer", None)
+    return [(attention, num_layers)] if make is None else make(attention, num_layers)
+
+
 def by_layer(layers: list[tuple[Children, int]]) -> list[tuple[Children, int]]:
     """Splits the segments of a layout where the self-attention of its layers changes."""
     make = getattr(getattr(layers[0][0].get("self_attention"), "target", None), "by_layer", None)

@@ -62,8 +62,8 @@ class LogLinearAttention(Mamba2):
         self._within(length)
         return super().start(batch, length, dtype)
 
-    def prefill(self, x: Array, length: int, **given: Any) -> tuple[Array, dict[str, Any]]:
-        """Processes the first P of `length` positions in one call. Returns (y, the cache after them)."""
+    def prefill(self, x: Array, length: int, **given: Any) -> tuple[Array, Any, Any]:
+        """Processes the first P of `length` positions in one call. Returns (y, the cache after them, aux)."""
         self._within(length)
         return super().prefill(x, length, **given)
 

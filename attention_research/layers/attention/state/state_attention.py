@@ -28,7 +28,7 @@ from jaxtyping import Array, Bool, Float, Int
 from attention_research.kernels.rms_norm import rms_norm
 from attention_research.kernels.state import state_attention, state_step
 from attention_research.layers.attention.state.short_convolution import ShortConvolution, visible_taps
-from attention_research.layers.attention.where import Mask, Offset, weights_of
+from attention_research.layers.attention.where import NOTHING, Mask, Offset, weights_of
 from attention_research.layers.linear import Linear
 from attention_research.signatures import NonNegative, Positive
 
@@ -69,10 +69,12 @@ def _arguments(given: Inputs) -> Inputs:
 
 
 class At(NamedTuple):
-    """The position of the first row of x in its sequence, and the number of the layer in its stack, from 0."""
+    """The position of the first row of x in its sequence, the number of the layer in its stack, from 0, and what a
+    lower layer hands over."""
 
     offset: Offset = 0
     depth: Int[Array, ""] | int = 0
+    handed: Mapping[str, Array] = NOTHING
 
 
 class StateAttention(nnx.Module):
@@ -134,6 +136,15 @@ class StateAttention(nnx.Module):
         """The arguments of the kernel."""
         raise NotImplementedError
 
+    def hand_over(self, given: Inputs) -> dict[str, Array]:
+        """What the layer hands to the layers above, from the arguments of its kernel. They get it as `At.handed`."""
+        del given
+        return {}
+
+    def _aux(self, given: Inputs) -> dict[str, dict[str, Array]]:
+        handed = self.hand_over(given)
+        return {"handed": handed} if handed else {}
+
     def before(self, batch: int) -> Any:
         """The state before the first position."""
         return jnp.zeros((batch, self.num_heads, self.head_width, self.value_head_width), jnp.float32)
@@ -189,25 +200,26 @@ class StateAttention(nnx.Module):
         is_causal: bool = False,
         shared: nnx.Module | None = None,
         depth: Int[Array, ""] | int = 0,
+        handed: Mapping[str, Array] = NOTHING,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """Causal self-attention. Raises ValueError unless `is_causal`."""
-        given, y, _ = self._whole(x, mask, is_causal, depth)
+        given, y, _ = self._whole(x, mask, is_causal, At(0, depth, handed))
         where, arguments = places(mask, len(x)), _arguments(given)
 
         def attend(value: Array) -> Array:
             now = {**arguments, "value": value}
             return self.kernel(**now, mask=where.real, reset=where.reset, **self.options)[0]
 
-        return y, {"attention_weights": weights_of(attend, arguments["query"], y.dtype)}
+        return y, {"attention_weights": weights_of(attend, arguments["query"], y.dtype), **self._aux(given)}
 
     def _whole(
-        self, x: Array, mask: Mask | None, is_causal: bool, depth: Array | int
-    ) -> tuple[Inputs, Array, dict[str, Any]]:
+        self, x: Array, mask: Mask | None, is_causal: bool, at: At
+    ) -> tuple[Inputs, Array, dict[str, Any]]:  # fmt: skip
         """(the arguments of the kernel, y, the cache after the last position)."""
         if not is_causal:
             raise ValueError(f"{type(self).__name__} is causal: its state only knows earlier positions")
         where = places(mask, len(x))
-        given, taps = self.given(x, self._taps(len(x), x.dtype), At(0, depth), mask, where)
+        given, taps = self.given(x, self._taps(len(x), x.dtype), at, mask, where)
         context, state = self.kernel(**_arguments(given), mask=where.real, reset=where.reset, **self.options)
         return given, self.finish(context, x, given), {"state": state, **taps}
 
@@ -230,11 +242,12 @@ class StateAttention(nnx.Module):
         is_causal: bool,
         shared: nnx.Module | None = None,
         depth: Int[Array, ""] | int = 0,
-    ) -> tuple[Float[Array, "B P D"], dict[str, Any]]:
-        """Processes the first P positions in one call. Returns (y, the cache after them)."""
+        handed: Mapping[str, Array] = NOTHING,
+    ) -> tuple[Float[Array, "B P D"], dict[str, Any], dict[str, Any]]:
+        """Processes the first P positions in one call. Returns (y, the cache after them, aux)."""
         del length, shared
-        _, y, cache = self._whole(x, mask, is_causal, depth)
-        return y, cache
+        given, y, cache = self._whole(x, mask, is_causal, At(0, depth, handed))
+        return y, cache, self._aux(given)
 
     def step(
         self,
@@ -244,12 +257,13 @@ class StateAttention(nnx.Module):
         *,
         shared: nnx.Module | None = None,
         depth: Int[Array, ""] | int = 0,
+        handed: Mapping[str, Array] = NOTHING,
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Any], dict[str, Any]]:
         """Decodes position `index`. Returns (y, cache, aux)."""
         del shared
         state, taps = cache["state"], {name: value for name, value in cache.items() if name != "state"}
-        given, taps = self.given(x, taps, At(index, depth), None, Places())
+        given, taps = self.given(x, taps, At(index, depth, handed), None, Places())
         state, context = self.kernel_step(
             state, **{name: a[:, 0] for name, a in _arguments(given).items()}, **self.options
         )
-        return self.finish(context[:, None], x, given), {"state": state, **taps}, {}
+        return self.finish(context[:, None], x, given), {"state": state, **taps}, self._aux(given)
