@@ -33,7 +33,7 @@ def long_convolution(
     *,
     mask: Bool[Array, "B T"] | None = None,
     reset: Bool[Array, "B T"] | None = None,
-    block_size: int = 32,
+    block_size: int = 16,
 ) -> Float[Array, "B T D"]:
     """The causal convolution of x, in x's dtype, with sums in float32.
 

@@ -125,14 +125,12 @@ def log_linear_attention(
         seen = jnp.maximum(slots + 1, _bits(place ^ before[:, None])[..., None])  # [B C b]
         seen = jnp.einsum("BNtL,BtbL->BNtb", weights, one_hot(seen))
         reading = kept(decayed(query, total), places.before)
-        output += jnp.einsum("BNtb,BNtH,BNbHV->BNtV", seen, reading, held)
-        # The states after the chunk.
-        moved = one_hot(jnp.maximum(slots, _bits(after ^ before)[:, None] - 1))  # [B b L]
+        output += jnp.einsum("BNtb,BNtbV->BNtV", seen, jnp.einsum("BNtH,BNbHV->BNtbV", reading, held))
         held = held if places.before is None else kept(held, places.before[:, :, -1:, :, None])
         if total is not None:
             end = total[:, :, -1:]
             held, key = held * jnp.exp(end[..., None, None]), decayed(key, end - total)
-        held = jnp.einsum("BbL,BNbHV->BNLHV", moved, held)
+        held = _merged(held, _bits(after ^ before) - 1)
         written = one_hot(_bits(after[:, None] ^ place) - 1)  # [B C L]
         held += jnp.einsum("BiL,BNiH,BNiV->BNLHV", written, kept(key, places.last), value)
         return LogLinearState(held, after), output
@@ -171,6 +169,15 @@ def log_linear_step(
 def _bits(number: Int[Array, "*B"]) -> Int[Array, "*B"]:
     """The number of binary digits, 0 for 0."""
     return 32 - lax.clz(number)
+
+
+def _merged(held: Float[Array, "B N L H Hv"], top: Int[Array, "B"]) -> Float[Array, "B N L H Hv"]:
+    """The states after the slots up to `top` are added up in slot `top`. -1 leaves all slots as they are."""
+    slots = jnp.arange(held.shape[2], dtype=jnp.int32)
+    up_to = slots <= top[:, None]
+    added = jnp.einsum("BL,BNLHV->BNHV", up_to.astype(held.dtype), held)[:, :, None]
+    at = lambda where: where[:, None, :, None, None]
+    return jnp.where(at(up_to), jnp.where(at(slots == top[:, None]), added, jnp.zeros_like(added)), held)
 
 
 def _places(real: Int[Array, "B C"], before: Int[Array, "B"], places: Places) -> Int[Array, "B C"]:
