@@ -7,8 +7,13 @@ thread of the pool and wait for the other threads of the pool. A program on two 
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+#: Products of matrices up to this size are sums of outer products, because XLA's CPU backend takes longer to call a
+#: matrix product.
+SMALL = 4
 
 
 def unit_lower_inverse(strict: Float[Array, "*B C C"]) -> Float[Array, "*B C C"]:
@@ -31,8 +36,35 @@ def unit_lower_inverse(strict: Float[Array, "*B C C"]) -> Float[Array, "*B C C"]
         blocks = padded.reshape(*batch, count, 2 * width, count, 2 * width)
         below = jnp.moveaxis(jnp.diagonal(blocks, axis1=-4, axis2=-2), -1, -3)[..., width:, :width]
         first, second = found[..., 0::2, :, :], found[..., 1::2, :, :]
-        corner = -jnp.einsum("...ij,...jk,...kl->...il", second, below, first)
+        product = _small_product if width <= SMALL else jnp.matmul
+        corner = -product(product(second, below), first)
         above = jnp.concatenate([first, jnp.zeros_like(first)], axis=-1)
         found = jnp.concatenate([above, jnp.concatenate([corner, second], axis=-1)], axis=-2)
         width *= 2
     return found[..., 0, :C, :C]
+
+
+def _small_product(a: Float[Array, "*B I J"], b: Float[Array, "*B J K"]) -> Float[Array, "*B I K"]:
+    """The product of two small matrices."""
+    return sum(
+        (a[..., :, j : j + 1] * b[..., j : j + 1, :] for j in range(1, a.shape[-1])), a[..., :, :1] * b[..., :1, :]
+    )
+
+
+@jax.custom_jvp
+def unit_lower_solve(strict: Float[Array, "*B C C"], right: Float[Array, "*B C V"]) -> Float[Array, "*B C V"]:
+    """X of (I + A) X = right.
+
+    >>> unit_lower_solve(jnp.array([[0.0, 0.0], [2.0, 0.0]]), jnp.array([[1.0], [5.0]])).tolist()
+    [[1.0], [3.0]]
+    """
+    return unit_lower_inverse(strict) @ right
+
+
+@unit_lower_solve.defjvp
+def _solve_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    """dX = (I + A)^-1 (dright - dA X). Its transpose takes three products, and not those of every block."""
+    (strict, right), (dstrict, dright) = primals, tangents
+    inverse = unit_lower_inverse(strict)
+    found = inverse @ right
+    return found, inverse @ (dright - dstrict @ found)

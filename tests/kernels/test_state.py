@@ -132,3 +132,26 @@ def test_normalized_chunks_and_steps_are_the_quotients(name):
 def test_taylor_features():
     x = np.random.default_rng(0).standard_normal((3, 5))
     np.testing.assert_allclose(taylor_features(jnp.float32(x)), [taylor(row) for row in x], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("member", ["retnet", pytest.param("kda", marks=pytest.mark.slow)])
+def test_decays_to_zero_cost_few_digits(member):
+    """Decays of e^-1000 and of 0 between positions in float32: the output and the gradients of the small decays."""
+    given = members(draws(T, 1, H, HV))[member]
+    decay = np.full(given["log_decay"].shape, -0.01)
+    decay[3], decay[[8, 20]] = -np.inf, -1000
+    given["log_decay"] = decay
+    scale = given.pop("scale")
+    arrays = {name: jnp.asarray(x, jnp.float32)[None] for name, x in given.items()}
+    cotangent = np.random.default_rng(1).standard_normal((T, 1, HV))
+    loss = lambda decay: jnp.sum(kernel({**arrays, "log_decay": decay, "scale": scale})[0] * jnp.float32(cotangent))
+    output, gradient = jax.jit(lambda g: (kernel({**arrays, "log_decay": g, "scale": scale})[0], jax.grad(loss)(g)))(
+        arrays["log_decay"]
+    )
+    want = lambda decay: recurrence({**given, "log_decay": decay, "scale": scale})[0]
+    np.testing.assert_allclose(output[0], want(decay), atol=4e-4)
+    for at in (5, 12, 30):
+        step = np.zeros_like(decay)
+        step[at] = 1e-4
+        slope = np.sum((want(decay + step) - want(decay - step)) * cotangent) / 2e-4
+        np.testing.assert_allclose(np.sum(gradient[0, at]), slope, rtol=1e-3, atol=2e-3)

@@ -7,7 +7,7 @@ import pytest
 import scipy.linalg
 
 from attention_research.kernels.state import delta_attention, state_attention
-from attention_research.kernels.triangular import unit_lower_inverse
+from attention_research.kernels.triangular import unit_lower_inverse, unit_lower_solve
 from attention_research.kernels.variants.path import path_logits
 
 
@@ -42,3 +42,26 @@ def test_no_kernel_solves_by_lapack():
     )
     for program in programs:
         assert "triangular_solve" not in str(jax.make_jaxpr(program)())
+
+
+def test_the_solution_and_its_derivatives():
+    """Against the same function of NumPy's inverse: the value and its first and second derivatives in both modes."""
+    random = np.random.default_rng(2)
+    with jax.enable_x64(True):
+        given = jnp.tril(random.standard_normal((2, 5, 5)), -1), jnp.asarray(random.standard_normal((2, 5, 3)))
+        weight = random.standard_normal((2, 5, 3))
+
+        def facts(solve):
+            loss = lambda strict, right: jnp.sum(jnp.sin(solve(jnp.tril(strict, -1), right)) * weight)
+            slope = lambda *given: jax.jvp(loss, given, jax.tree.map(jnp.cos, given))
+            return (
+                loss(*given),
+                jax.grad(loss, (0, 1))(*given),
+                slope(*given)[1],
+                jax.grad(lambda *given: slope(*given)[1], (0, 1))(*given),
+            )
+
+        inverted = lambda strict, right: jnp.linalg.inv(jnp.eye(5) + strict) @ right
+        got, want = jax.jit(lambda: (facts(unit_lower_solve), facts(inverted)))()
+    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,7 +13,11 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.precision import accumulator
+from attention_research.kernels.state.decay import Decays, cumulative, decayed, decays_of, lifted
 from attention_research.kernels.symbolic import expect_numbers
+
+#: The smallest logarithm of a decay. Smaller decays are 0 in float32, and would cost digits of the sums of a chunk.
+SMALLEST = -100.0
 
 
 class Places(NamedTuple):
@@ -32,34 +37,53 @@ class Places(NamedTuple):
         return self.pairs & np.tril(np.ones((size, size), bool), -1)
 
 
-Body = Callable[[Any, Any, Places], tuple[Any, Float[Array, "B N C Hv"]]]
+class Inputs(NamedTuple):
+    """Arrays [B T N ...], or [B N C ...] in a chunk, by what they do with the state.
+
+    `rows` read the state after their position has written, and `early_rows` before. `columns` are the keys of what
+    their position writes, and `values` the values. The decay between two positions multiplies products of a row and a
+    column.
+    """
+
+    rows: tuple[Any, ...]
+    columns: tuple[Any, ...]
+    values: tuple[Any, ...]
+    early_rows: tuple[Any, ...] = ()
+
+
+Body = Callable[[Any, Inputs, Decays | None, Places], tuple[Any, Float[Array, "B N C Hv"]]]
 
 
 def over_chunks(
     body: Body,
     state: Any,
-    arrays: tuple[Array | None, ...],
+    inputs: Inputs,
+    log_decay: Float[Array, "B T N"] | Float[Array, "B T N H"] | None,
     reset: Bool[Array, "B T"] | None,
     size: int,
 ) -> tuple[Float[Array, "B T N Hv"], Any]:
-    """Scans over chunks of `size` positions. Returns (output, the last state), an array or a tuple of arrays.
+    """Scans over chunks of `size` positions. Returns (output, the last state).
 
-    `body` maps (state, the chunk's arrays [B N C ...] in the accumulator's dtype, places) to (next state, output). The
-    arrays are [B T N ...]. The gradient keeps one state per chunk and computes the rest again.
+    `body` maps (state, the chunk's inputs [B N C ...] in the accumulator's dtype, decays, places) to (next state,
+    output). A state is an array [B N H ...] or a tree of such arrays and integers. The gradient keeps one state per
+    chunk and computes the rest again.
     """
-    B, T = next(x for x in arrays if x is not None).shape[:2]
+    B, T = inputs.rows[0].shape[:2]
     chunks = -(-T // size)
     lower = jnp.asarray(np.tril(np.ones((size, size), bool)))
 
-    def chunked(x: Array) -> Array:
-        """Pads [B T N ...] at the end and splits it into chunks: [chunks B N size ...]."""
+    def padded(x: Array) -> Array:
+        """[B T N ...] with zeros at the end, in the accumulator's dtype."""
         x = jnp.pad(x, [(0, 0), (0, chunks * size - T)] + [(0, 0)] * (x.ndim - 2))
+        return x.astype(accumulator(x.dtype))
+
+    def chunked(x: Array) -> Array:
+        """[B chunks*size N ...] as [chunks B N size ...]."""
         x = x.reshape(B, chunks, size, *x.shape[2:])
         return x.transpose(1, 0, 3, 2, *range(4, x.ndim))
 
-    def run(carry: tuple[Array, Any], chunk: tuple[Any, Array | None]) -> tuple[Any, Array]:
-        (state, entering), (xs, segment) = carry, chunk
-        xs = jax.tree.map(lambda x: x.astype(accumulator(x.dtype)), xs)
+    def run(carry: tuple[Array, Any], chunk: tuple[Any, ...]) -> tuple[Any, Array]:
+        (state, entering), (xs, decays, end, segment) = carry, chunk
         places = Places(lower, None, None)
         if segment is not None:
             here = segment[:, None]  # [B 1 C]
@@ -69,15 +93,42 @@ def over_chunks(
                 (here == here[..., -1:])[..., None],
             )
             entering = segment[:, -1]
-        state, output = body(state, xs, places)
+        state, output = body(_written(state, end), xs, decays, places)
         return (state, entering), output
 
     segments = None if reset is None else _segments(reset, chunks, size)
     first = None if reset is None else jnp.zeros((B,), jnp.int32)
-    split = jax.tree.map(chunked, arrays)
-    (state, _), output = lax.scan(jax.checkpoint(run, prevent_cse=False), (state, first), (split, segments))
+    xs = jax.tree.map(padded, inputs)
+    decays = ends = last = None
+    if log_decay is not None:
+        log_decay = jnp.maximum(padded(log_decay), jnp.asarray(SMALLEST, accumulator(log_decay.dtype)))
+        total = cumulative(log_decay, size)
+        early = total - log_decay if xs.early_rows else None
+        xs = xs._replace(
+            rows=tuple(lifted(x, total) for x in xs.rows),
+            columns=tuple(lifted(x, -total) for x in xs.columns),
+            early_rows=tuple(lifted(x, early) for x in xs.early_rows),
+        )
+        decays = decays_of(chunked(total), None if early is None else chunked(early), log_decay.ndim == 4)
+        ends = total[:, size - 1 :: size].swapaxes(0, 1)
+        ends, last = jnp.concatenate([jnp.zeros_like(ends[:1]), ends[:-1]]), ends[-1]
+    xs = jax.tree.map(chunked, xs)
+    run = jax.checkpoint(run, prevent_cse=False)
+    (state, _), output = lax.scan(run, (state, first), (xs, decays, ends, segments))
     output = output.transpose(1, 0, 3, 2, 4)  # [B chunks size N Hv]
-    return output.reshape(B, chunks * size, *output.shape[3:])[:, :T], state
+    return output.reshape(B, chunks * size, *output.shape[3:])[:, :T], _written(state, last)
+
+
+def _written(state: Any, end: Float[Array, "B N"] | Float[Array, "B N H"] | None) -> Any:
+    """The state with the derivative for the sums of the log decays of the chunk that wrote it."""
+
+    def one(x: Array) -> Array:
+        if end is None or not jnp.issubdtype(x.dtype, jnp.floating):
+            return x
+        lead = x.shape[: end.ndim]
+        return lifted(x.reshape(*lead, math.prod(x.shape[end.ndim :])), end).reshape(x.shape)
+
+    return jax.tree.map(one, state)
 
 
 def _segments(reset: Bool[Array, "B T"], chunks: int, size: int) -> Int[Array, "chunks B C"]:
@@ -101,18 +152,24 @@ def kept(x: Array, places: Array | None) -> Array:
     return x if places is None else jnp.where(places, x, jnp.zeros_like(x))
 
 
+def read_state(
+    state: Float[Array, "B N H Hv"], rows: Float[Array, "B N C H"], reach: Array | None, places: Places
+) -> Float[Array, "B N C Hv"]:
+    """What rows read from the state before the chunk, which has decayed by e^reach."""
+    return jnp.einsum("BNtH,BNHV->BNtV", kept(decayed(rows, reach), places.before), state)
+
+
 def carried(
     state: Float[Array, "B N H Hv"],
-    total: Float[Array, "B N C"] | Float[Array, "B N C H"] | None,
+    decays: Decays | None,
     places: Places,
     *written: tuple[Float[Array, "B N C H"], Float[Array, "B N C Hv"]],
 ) -> Float[Array, "B N H Hv"]:
     """The state after a chunk: the decayed state before it, plus what its positions wrote, (keys, values)."""
     if places.before is not None:
         state = kept(state, places.before[:, :, -1:])
-    if total is not None:
-        end = total[:, :, -1:]
-        state = state * jnp.exp(end[..., None] if total.ndim == 3 else end.swapaxes(2, 3))
-        left = jnp.exp((end - total)[..., None] if total.ndim == 3 else end - total)
-        written = tuple((key * left, value) for key, value in written)
+    if decays is not None:
+        end = (decays.total if decays.marks is None else decays.marks)[:, :, -1:]
+        state = state * jnp.exp(end[..., None] if decays.marks is None else end.swapaxes(2, 3))
+        written = tuple((decayed(key, end + decays.negative), value) for key, value in written)
     return state + sum(jnp.einsum("BNCH,BNCV->BNHV", kept(key, places.last), value) for key, value in written)

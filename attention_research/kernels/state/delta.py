@@ -20,10 +20,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.shapes import check_shapes
-from attention_research.kernels.state.chunks import Places, carried, chunk_length, kept, over_chunks
-from attention_research.kernels.state.decay import decay_products, decayed
+from attention_research.kernels.state.chunks import Inputs, Places, carried, chunk_length, over_chunks, read_state
+from attention_research.kernels.state.decay import Decays, decay_products, decayed, times
 from attention_research.kernels.state.state_attention import decay_axes, first_state, only_real, state_step, with_length
-from attention_research.kernels.triangular import unit_lower_inverse
+from attention_research.kernels.triangular import unit_lower_solve
 
 
 def delta_attention(
@@ -57,20 +57,18 @@ def delta_attention(
     key, value, beta, log_decay = only_real(mask, key, value, beta, log_decay)
     by_channel = log_decay is not None and log_decay.ndim == 4
 
-    def chunk(state: Array, xs: tuple[Array, ...], places: Places) -> tuple[Array, Array]:
-        query, key, value, beta, log_decay = xs  # [B N C ...]
-        total = None if log_decay is None else jnp.cumsum(log_decay, axis=2)
-        query, beta = query * scale, beta[..., None]
-        held = jnp.einsum("BNtH,BNHV->BNtV", kept(decayed(key, total), places.before), state)
-        system = beta * decay_products(key, total, key, total, places.strictly(), strict=True)
-        written = jnp.einsum("BNti,BNiV->BNtV", unit_lower_inverse(system), beta * (value - held))
-        scores = decay_products(query, total, key, total, places.pairs)
-        output = jnp.einsum("BNti,BNiV->BNtV", scores, written)
-        output += jnp.einsum("BNtH,BNHV->BNtV", kept(decayed(query, total), places.before), state)
-        return carried(state, total, places, (key, written)), output
+    def chunk(state: Array, xs: Inputs, decays: Decays | None, places: Places) -> tuple[Array, Array]:
+        (query, known), (key,), (value,) = xs.rows, xs.columns, xs.values
+        reach = None if decays is None else decays.total
+        system = decay_products(known, reach, key, decays, places.strictly(), strict=True)
+        written = unit_lower_solve(system, value - read_state(state, known, reach, places))
+        scores = decay_products(query, reach, key, decays, places.pairs)
+        output = read_state(state, query, reach, places) + jnp.einsum("BNti,BNiV->BNtV", scores, written)
+        return carried(state, decays, places, (key, written)), output
 
-    arrays = query, key, value, beta, log_decay
-    output, state = over_chunks(chunk, state, arrays, reset, chunk_length(T, chunk_size, by_channel))
+    wide = lambda x: x.astype(state.dtype)
+    inputs = Inputs((wide(query) * scale, times(wide(key), wide(beta))), (key,), (times(wide(value), wide(beta)),))
+    output, state = over_chunks(chunk, state, inputs, log_decay, reset, chunk_length(T, chunk_size, by_channel))
     return output.astype(query.dtype), state
 
 

@@ -27,8 +27,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
-from attention_research.kernels.state.chunks import Places, chunk_length, kept, over_chunks
-from attention_research.kernels.state.decay import decay_products, decayed
+from attention_research.kernels.state.chunks import Inputs, Places, chunk_length, kept, over_chunks
+from attention_research.kernels.state.decay import Decays, decay_products, decayed
 from attention_research.kernels.state.state_attention import only_real, with_length
 
 
@@ -111,15 +111,15 @@ def log_linear_attention(
     def one_hot(numbers: Int[Array, "*B"]) -> Float[Array, "*B L"]:
         return (numbers[..., None] == slots).astype(wide)
 
-    def chunk(state: LogLinearState, xs: tuple[Array, ...], places: Places) -> tuple[LogLinearState, Array]:
-        query, key, value, weights, log_decay, real = xs  # [B N C ...]
+    def chunk(state: LogLinearState, xs: Inputs, decays: Decays | None, places: Places) -> tuple[LogLinearState, Array]:
+        (query,), (key,), (value, weights, real) = xs.rows, xs.columns, xs.values  # [B N C ...]
         held, before = state
-        total = None if log_decay is None else jnp.cumsum(log_decay, axis=2)
-        query, real = query * scale, real[:, 0].astype(jnp.int32)
+        total = None if decays is None else decays.total
+        real = real[:, 0].astype(jnp.int32)
         place = _places(real, before, places)  # [B C]
         after = place[:, -1] + real[:, -1]
         levels = _bits(place[:, :, None] ^ place[:, None, :])  # [B C C]
-        scores = decay_products(query, total, key, total, places.pairs)
+        scores = decay_products(query, total, key, decays, places.pairs)
         scores = scores * jnp.einsum("BNtL,BtiL->BNti", weights, one_hot(levels))
         output = jnp.einsum("BNti,BNiV->BNtV", scores, value)
         seen = jnp.maximum(slots + 1, _bits(place ^ before[:, None])[..., None])  # [B C b]
@@ -127,16 +127,17 @@ def log_linear_attention(
         reading = kept(decayed(query, total), places.before)
         output += jnp.einsum("BNtb,BNtbV->BNtV", seen, jnp.einsum("BNtH,BNbHV->BNtbV", reading, held))
         held = held if places.before is None else kept(held, places.before[:, :, -1:, :, None])
-        if total is not None:
-            end = total[:, :, -1:]
-            held, key = held * jnp.exp(end[..., None, None]), decayed(key, end - total)
+        if decays is not None:
+            end = decays.total[:, :, -1:]
+            held, key = held * jnp.exp(end[..., None, None]), decayed(key, end + decays.negative)
         held = _merged(held, _bits(after ^ before) - 1)
         written = one_hot(_bits(after[:, None] ^ place) - 1)  # [B C L]
         held += jnp.einsum("BiL,BNiH,BNiV->BNLHV", written, kept(key, places.last), value)
         return LogLinearState(held, after), output
 
-    arrays = query, key, value, level_weights, log_decay, real
-    output, state = over_chunks(chunk, LogLinearState(state.slots.astype(wide), state.length), arrays, reset, size)
+    inputs = Inputs((query.astype(wide) * scale,), (key,), (value, level_weights, real))
+    state = LogLinearState(state.slots.astype(wide), state.length)
+    output, state = over_chunks(chunk, state, inputs, log_decay, reset, size)
     return output.astype(query.dtype), state
 
 

@@ -26,9 +26,6 @@ from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.state.state_attention import state_attention
 from attention_research.kernels.symbolic import expect_numbers
 
-#: The smallest logarithm of a decay. Smaller decays are 0 in float32, and would cost digits of the sums of a chunk.
-SMALLEST_DECAY = -100.0
-
 #: The largest logarithm of 1 / e^m. With smaller scales than e^-80, all outputs are below 1e-34 times the values.
 LARGEST_FLOOR = 80.0
 
@@ -150,7 +147,7 @@ def _relative(g: Array, previous: Array, largest: Array, begins: Array) -> Float
     """The logarithm of the decay of the divided state, g_t + m_(t-1) - m_t. 0 if there is no state before."""
     nothing = begins | (previous <= LOWEST / 2)
     relative = g + jnp.where(nothing, jnp.zeros_like(g), previous - largest)
-    return jnp.where(nothing, jnp.zeros_like(g), jnp.maximum(relative, SMALLEST_DECAY))
+    return jnp.where(nothing, jnp.zeros_like(g), relative)
 
 
 def _divided(

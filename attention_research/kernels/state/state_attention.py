@@ -35,9 +35,9 @@ from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
-from attention_research.kernels.state.chunks import Places, carried, chunk_length, kept, over_chunks
-from attention_research.kernels.state.decay import decay_products, decayed
-from attention_research.kernels.triangular import unit_lower_inverse
+from attention_research.kernels.state.chunks import Inputs, Places, carried, chunk_length, over_chunks, read_state
+from attention_research.kernels.state.decay import Decays, decay_products
+from attention_research.kernels.triangular import unit_lower_solve
 
 
 def state_attention(
@@ -77,28 +77,25 @@ def state_attention(
     key, value, read, write, log_decay = only_real(mask, key, value, read, write, log_decay)
     by_channel = log_decay is not None and log_decay.ndim == 4
 
-    def chunk(state: Array, xs: tuple[Array, ...], places: Places) -> tuple[Array, Array]:
-        query, key, value, log_decay, read, write = xs  # [B N C ...]
-        total = None if log_decay is None else jnp.cumsum(log_decay, axis=2)
-        query = query * scale
-        scores = decay_products(query, total, key, total, places.pairs)
-        output = jnp.einsum("BNti,BNiV->BNtV", scores, value)
-        output += jnp.einsum("BNtH,BNHV->BNtV", kept(decayed(query, total), places.before), state)
-        if read is None:
-            return carried(state, total, places, (key, value)), output
-        reach = None if total is None else total - log_decay
-        before = places.strictly()
-        known = decay_products(read, reach, key, total, before, strict=True)
-        known = jnp.einsum("BNti,BNiV->BNtV", known, value)
-        known += jnp.einsum("BNtH,BNHV->BNtV", kept(decayed(read, reach), places.before), state)
-        system = decay_products(read, reach, write, total, before, strict=True)
-        found = jnp.einsum("BNti,BNiV->BNtV", unit_lower_inverse(-system), known)
-        scores = decay_products(query, total, write, total, places.pairs)
+    def chunk(state: Array, xs: Inputs, decays: Decays | None, places: Places) -> tuple[Array, Array]:
+        (query,), (key, *write), (value,) = xs.rows, xs.columns, xs.values
+        reach, early = (None, None) if decays is None else (decays.total, decays.early)
+        scores = decay_products(query, reach, key, decays, places.pairs)
+        output = read_state(state, query, reach, places) + jnp.einsum("BNti,BNiV->BNtV", scores, value)
+        if not write:
+            return carried(state, decays, places, (key, value)), output
+        (read,), (write,), strictly = xs.early_rows, write, places.strictly()
+        known = decay_products(read, early, key, decays, strictly, strict=True)
+        known = read_state(state, read, early, places) + jnp.einsum("BNti,BNiV->BNtV", known, value)
+        system = decay_products(read, early, write, decays, strictly, strict=True)
+        found = unit_lower_solve(-system, known)
+        scores = decay_products(query, reach, write, decays, places.pairs)
         output += jnp.einsum("BNti,BNiV->BNtV", scores, found)
-        return carried(state, total, places, (key, value), (write, found)), output
+        return carried(state, decays, places, (key, value), (write, found)), output
 
-    arrays = query, key, value, log_decay, read, write
-    output, state = over_chunks(chunk, state, arrays, reset, chunk_length(T, chunk_size, by_channel))
+    rows, columns = (query.astype(state.dtype) * scale,), (key,) if write is None else (key, write)
+    inputs = Inputs(rows, columns, (value,), () if read is None else (read,))
+    output, state = over_chunks(chunk, state, inputs, log_decay, reset, chunk_length(T, chunk_size, by_channel))
     return output.astype(query.dtype), state
 
 
