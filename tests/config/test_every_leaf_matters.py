@@ -71,6 +71,7 @@ NEEDED = {
     "bigbird": {"block_size": 2},
     "sinkhorn": {"block_size": 2},
     "position_scaled": {"interval": 2},
+    "indexed": {"index_rotary_width": 4},
     "scaled_rotary": {"factor": 4.0, "original_length": 5, "method": "dynamic"},
     "native_sparse": {"block_size": 2, "num_blocks": 2, "window": 1},
     "step": {"boundaries": (3, 7)},

@@ -117,12 +117,19 @@ def forgetting_pro(w):
     return context * sigmoid(w.of("gate", N, H))
 
 
-def indexed(w):
+def indexed(w, turn=lambda x: x):
     keys = w.of("index_key", 3)
     keys = (keys - keys.mean(-1, keepdims=True)) / jnp.sqrt(keys.var(-1, keepdims=True) + 1e-6)
     keys = keys * w["index_norm.scale"] + w["index_norm.bias"]
-    index = w.of("index_query", 2, 3), keys, w.of("index_share", 2)
+    index = turn(w.of("index_query", 2, 3)), turn(keys[:, :, None])[:, :, 0], w.of("index_share", 2)
     return indexed_attention(*w.qkv, *index, MASK, top_k=2)
+
+
+def first_pair_turned(x):
+    """The first two features, rotated by their position in the row."""
+    angle = np.arange(T, dtype=np.float32)[:, None]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return jnp.stack([x[..., 0] * cos - x[..., 1] * sin, x[..., 0] * sin + x[..., 1] * cos, x[..., 2]], axis=-1)
 
 
 def path(w, forgets=False):
@@ -214,6 +221,10 @@ KINDS = {
         ),
     ),
     "indexed": ({"top_k": 2, "num_index_heads": 2, "index_width": 3}, indexed),
+    "indexed:rotary": (
+        {"top_k": 2, "num_index_heads": 2, "index_width": 3, "index_rotary_width": 2},
+        lambda w: indexed(w, first_pair_turned),
+    ),
 }
 FAST = ("entmax", "forgetting", "path")
 
@@ -249,6 +260,20 @@ def test_the_first_scores_of_scalable_softmax_are_plain_on_average():
     np.testing.assert_allclose(scale * np.log(np.arange(1, 1025)).mean(), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
+def test_tensor_products_start_as_in_the_released_code():
+    """The bounds are PyTorch's, for the arrays of three dimensions that the released code initializes."""
+    torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
+    target, sizes = lookup("causal_attention", "tensor_product"), {"width": 50, "num_heads": 7, "head_width": 6}
+    layer = jax.jit(lambda: target(**sizes, query_rank=3, rank=2, rngs=nnx.Rngs(0)))()
+    for name, rank in (("query", 3), ("key", 2), ("value", 2)):
+        for part, shape in (("factors", (50, 7, rank)), ("features", (50, rank, 6))):
+            inward, outward = torch.nn.init._calculate_fan_in_and_fan_out(torch.empty(shape))
+            kernel, bound = getattr(layer, f"{name}_{part}").kernel[...], (6 / (inward + outward)) ** 0.5
+            assert kernel.shape == (50, shape[1] * shape[2]) and 0.97 * bound < np.abs(kernel).max() <= bound
+    assert not layer.output.kernel[...].any()
+
+
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [
@@ -257,6 +282,7 @@ def test_the_first_scores_of_scalable_softmax_are_plain_on_average():
         ("scaled_rotary", {**_LONGER, **_DIVISORS}, "short_divisors: expected none with method yarn, got 2"),
         ("xpos", {"head_width": 3}, "head_width: 3; rotary attention expects an even number"),
         ("multi_token", {"head_group": 4}, "head_group: expected a divisor of num_heads 6, got 4"),
+        ("indexed", {"index_width": 2, "index_rotary_width": 4}, "an even number up to index_width 2, got 4"),
     ],
 )
 def test_mistakes_are_named(kind, settings, message):

@@ -77,7 +77,7 @@ CAUSAL_KINDS = {
     "selective": {},
     "moba": {"block_size": 2, "top_k": 2},
     "native_sparse": {"block_size": 2, "num_blocks": 2, "window": 1},
-    "indexed": {"top_k": 3, "num_index_heads": 2, "index_width": 5},
+    "indexed": {"top_k": 3, "num_index_heads": 2, "index_width": 5, "index_rotary_width": 4},
     **STATE_KINDS,
     **{
         kind: _BUCKETS

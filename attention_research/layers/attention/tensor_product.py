@@ -3,17 +3,19 @@ q_n = (1 / R) sum_r a_rn b_r, and keys and values of the same form.
 
 The factors a_r of the heads and the features b_r are linear in the input, and queries and keys are rotated
 (`kernels.tensor_product_attention`). A cache holds the factors of keys and values, R (N + H) numbers per token.
-All projections have the same start here; the released code starts the output at 0.
+As in the released code, the output projection starts at 0, and the others have the Xavier start of their kernels in
+three dimensions, [D N R] and [D R H].
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from attention_research.kernels.variants import tensor_product_heads
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where, seen_at
@@ -50,13 +52,17 @@ class TensorProductAttention(MultiHeadAttention):
         super().__init__(width=width, num_key_value_heads=None, use_bias=use_bias, rngs=rngs, **inherited)
         expect_even(self.head_width, "rotary attention")
         self.base = base
-        pair = lambda rank, width_of: (
-            Linear(width, rank * self.num_heads, use_bias=use_bias, rngs=rngs),
-            Linear(width, rank * width_of, use_bias=use_bias, rngs=rngs),
-        )
+
+        def low_rank(second: int, third: int) -> Linear:
+            linear = Linear(width, second * third, use_bias=use_bias, rngs=rngs)
+            linear.kernel = nnx.Param(xavier(rngs, width, second, third))
+            return linear
+
+        pair = lambda rank, width_of: (low_rank(self.num_heads, rank), low_rank(rank, width_of))
         self.query_factors, self.query_features = pair(query_rank, self.head_width)
         self.key_factors, self.key_features = pair(rank, self.head_width)
         self.value_factors, self.value_features = pair(rank, self.value_head_width)
+        self.output.kernel = nnx.Param(jnp.zeros(self.output.kernel.shape, jnp.float32))
 
     def factors(self, x: Array, name: str) -> Array:
         """The factors [B T R N] or features [B T R H] of a projection."""
@@ -107,3 +113,10 @@ class TensorProductAttention(MultiHeadAttention):
         where = Where(visible, offset=index, x=x, length=length, **given)
         context, weights = self.mix(self.queries(x), *self.products(cache), where)
         return self.finish(context, where), cache, {"attention_weights": weights}
+
+
+def xavier(rngs: nnx.Rngs, first: int, second: int, third: int) -> Float[Array, "D C"]:
+    """A kernel [first, second * third] with PyTorch's Xavier bound of an array of three dimensions, the last of which
+    counts as a field."""
+    bound = (6 / ((first + second) * third)) ** 0.5
+    return jax.random.uniform(rngs.params(), (first, second * third), jnp.float32, -bound, bound)
