@@ -70,6 +70,18 @@ ATTENTION = {
     "relative": Attention("relative:RelativeAttention", _SELF, _BY_DISTANCE),
     "relative_keys": Attention("relative_keys:RelativeKeysAttention", _SELF, _BY_DISTANCE),
     "relative_values": Attention("relative_values:RelativeValuesAttention", _SELF, _BY_DISTANCE),
+    "relative_bias": Attention("relative_bias:RelativeBiasAttention", _SELF, _BY_DISTANCE),
+    "relative_keys_bias": Attention("relative_bias:RelativeKeysBiasAttention", _SELF, _BY_DISTANCE),
+    # By the distance between positions of two sequences. Kinds of their own, so that the kinds above keep standard
+    # attention to a source.
+    **{
+        f"cross_{kind}": Attention(target, (CROSS,), dict.fromkeys(_BOTH, f"it is attention to a source; use {kind}"))
+        for kind, target in {
+            "relative_keys": "relative_keys:RelativeKeysAttention",
+            "relative_bias": "relative_bias:RelativeBiasAttention",
+            "relative_keys_bias": "relative_bias:RelativeKeysBiasAttention",
+        }.items()
+    },
     "t5": Attention("t5:T5Attention", _SELF, _BY_DISTANCE, instead={PREFIX: "t5_two_sided:TwoSidedT5Attention"}),
     "t5_scaled": Attention("t5_scaled:ScaledT5Attention", _BOTH, _BY_DISTANCE),
     "alibi": Attention("alibi:AlibiAttention", _SELF, _BY_DISTANCE),

@@ -101,6 +101,7 @@ class Block(nnx.Module):
     class sets `takes_real` also gets the mask of non-padding tokens, which `inputs` holds under "tokens". One whose
     class sets `takes_depth` gets the number of its layer as `depth`, and one that sets `takes_handed` gets as `handed`
     what the child of the same name in a lower layer returned in ``aux["handed"]``. The stack gives both under "layer".
+    In a decoding step, a child with a memory whose class sets `takes_offset` gets the position as `offset`.
     """
 
     def __init__(
@@ -220,6 +221,8 @@ class Block(nnx.Module):
             if name in caches:
                 y, grown[name], collected[name] = child.step(y, caches[name], index, **given)
             elif name in memory:
+                if getattr(child, "takes_offset", False):
+                    given["offset"] = index
                 y, collected[name] = child.attend_cached(y, memory[name], **given)
             else:
                 y, collected[name] = child(y)

@@ -19,6 +19,8 @@ from attention_research.kernels import (
 from attention_research.kernels.positions import (
     add_positions,
     alibi_distance_bias,
+    clipped_bias,
+    clipped_distance_bias,
     concatenate_positions,
     contextual_attention,
     extend_with_memory,
@@ -263,6 +265,24 @@ MECHANISMS = (
         sizes={"distances": 23},
         draw=_OFFSET,
         oracle="alibi::the_bias_by_distance_is_every_pairs",
+    ),
+    Mechanism(
+        clipped_bias,
+        "clipped_distances",
+        settings=_LENGTHS,
+        draw=_OFFSET,
+        permutable=("N",),
+        cached=_bias_rows(clipped_bias),
+        oracle="logit_terms::clipped_distances_index_the_table",
+    ),
+    Mechanism(
+        clipped_distance_bias,
+        "clipped_distances_by_distance",
+        settings=_LENGTHS,
+        sizes={"distances": 23},
+        draw=_OFFSET,
+        permutable=("N",),
+        oracle="logit_terms::clipped_distances_index_the_table",
     ),
     Mechanism(
         kerple_bias,

@@ -10,11 +10,14 @@ import pytest
 from attention_research.kernels import alibi_bias, dot_product_attention
 from attention_research.kernels.positions import (
     alibi_slopes,
+    clipped_bias,
+    clipped_distance_bias,
     contextual_attention,
     fire_bias,
     kerple_bias,
     kerple_distance_bias,
 )
+from attention_research.kernels.positions.relative import relative_logits
 from attention_research.kernels.variants import forget_bias, forgetting_attention, selective_attention
 from tests.kernels.conftest import attention64
 from tests.kernels.test_variants import B, H, K, N, T, heads, wide
@@ -119,6 +122,23 @@ def test_kerple_is_its_kernel_of_every_pair(form, normal):
             a, c = np.float64(r1[n]), np.float64(r2[n])
             expected = -a * (np.log(1 + c * distance) if form == "log" else distance**c)
             np.testing.assert_allclose([pairs[0, n, i, j], row[n, j - i + T - 1]], expected, rtol=2e-5)
+
+
+def test_clipped_distances_index_the_table(normal):
+    """The biases, and Shaw's vectors for keys as a term of the logits."""
+    k, S = 3, T + 2
+    given = normal(2 * k + 1, N), normal(2 * k + 1, H), normal(B, T, N, H)
+    table, vectors, query = map(np.asarray, given)
+    call = jax.jit(lambda table, vectors, query, at: (clipped_bias(table, T, S, query_offset=at),
+                                                      clipped_distance_bias(table, T, S, query_offset=at),
+                                                      relative_logits(query, vectors, S, query_offset=at)))  # fmt: skip
+    for offset in (0, 5):
+        pairs, row, logits = map(np.asarray, call(*given, jnp.int32(offset)))
+        for n, i, j in np.ndindex(N, T, S):
+            at = max(-k, min(k, j - i - offset)) + k
+            np.testing.assert_array_equal([pairs[0, n, i, j], row[n, j - i + T - 1]], table[at, n])
+            expected = query[:, i, n].astype(np.float64) @ vectors[at] / np.sqrt(H)
+            np.testing.assert_allclose(logits[:, n, i, j], expected, atol=2e-6)
 
 
 def test_special_cases_are_alibi_and_plain_attention(normal):

@@ -85,6 +85,19 @@ def kerple(form):
     return expected
 
 
+def clipped(keys=False):
+    """The logits with a bias for each distance of at most 3, and with Shaw's vectors for keys."""
+    at = np.clip(np.arange(T)[None] - np.arange(T)[:, None], -3, 3) + 3
+
+    def expected(w):
+        bias = jnp.moveaxis(w["distance_table"][at], 2, 0)[None]
+        if keys:
+            bias = bias + jnp.einsum("BTNH,TSH->BNTS", w.qkv[0], w["key_table"][at]) / H**0.5
+        return dot_product_attention(*w.qkv, bias, MASK, **CAUSAL)
+
+    return expected
+
+
 def turned(turn):
     def expected(w):
         query, key, value = w.qkv
@@ -190,6 +203,8 @@ KINDS = {
     ),
     "exclusive": ({}, exclusive),
     "tensor_product": ({"query_rank": 3, "rank": 2}, tensor_product),
+    "relative_bias": ({"max_distance": 3}, clipped()),
+    "relative_keys_bias": ({"max_distance": 3}, clipped(keys=True)),
     "kerple": ({}, kerple("log")),
     "kerple:power": ({"form": "power"}, kerple("power")),
     "scaled_rotary": (_LONGER, turned(lambda x: yarn_rotary(x, PLACES, **_LONGER))),

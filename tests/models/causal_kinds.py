@@ -12,6 +12,8 @@ CAUSAL_KINDS = {
     "relative": {"max_distance": 3},
     "relative_keys": {"max_distance": 3},
     "relative_values": {"max_distance": 3},
+    "relative_bias": {"max_distance": 3},
+    "relative_keys_bias": {"max_distance": 3},
     "t5": _BUCKETS,
     "t5_scaled": _BUCKETS,
     "alibi": {},

@@ -39,6 +39,14 @@ VARIANTS = {
         for kind in ("relative_keys", "relative_values")
     },
     **{
+        f"cross_{kind}": {
+            "self_attention": {"kind": kind, "max_distance": 3},
+            "decoder": {"cross_attention": {"kind": f"cross_{kind}", "max_distance": 3}},
+            "positions": {"kind": "none"},
+        }
+        for kind in ("relative_keys", "relative_bias", "relative_keys_bias")
+    },
+    **{
         kind: {"self_attention": {"kind": kind}, "positions": {"kind": "none"}}
         for kind in ("alibi", "rotary", "positional")
     },
@@ -201,7 +209,8 @@ SLOW = (
     "lightweight_convolution", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
     "low_rank_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "universal", "evolved",
     "mixture_of_experts", "t5_untied_output", "t5_untied_encoder", "factorized", "free_widths", "alibi", "positional",
-    "concatenated", "relative_keys", "relative_values", "unscaled", "linformer_key_value", "linformer_none",
+    "concatenated", "relative_keys", "relative_values", "cross_relative_keys", "cross_relative_bias",
+    "cross_relative_keys_bias", "unscaled", "linformer_key_value", "linformer_none",
     "factorized_shared", "adaptive_softmax", "random_synthesizer", "t5_untied", "gated", "switch_released",
     "adaptive_input", "mixture_of_softmaxes", "relative", "dense_synthesizer_plus_alpha", "separate_vocabulary",
     "learned", "linformer", "no_positions", "adaptive_universal", "funnel", "branched", "transparent", "fixup",

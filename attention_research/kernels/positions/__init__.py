@@ -2,6 +2,7 @@
 
 from attention_research.kernels.positions.added import add_positions
 from attention_research.kernels.positions.alibi import alibi_bias, alibi_distance_bias, alibi_slopes
+from attention_research.kernels.positions.clipped import clipped_bias, clipped_distance_bias
 from attention_research.kernels.positions.concatenated import concatenate_positions, project_concatenated
 from attention_research.kernels.positions.contextual import contextual_attention, contextual_bias
 from attention_research.kernels.positions.fire import fire_bias

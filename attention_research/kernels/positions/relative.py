@@ -75,6 +75,29 @@ def relative_weights(
     return _weights(arrays._replace(key_table=key_table), options, _spreader(key.shape[1], query_offset))
 
 
+def relative_logits(
+    query: Float[Array, "B T N H"],
+    key_table: Float[Array, "R H"],
+    key_length: int,
+    *,
+    scale: float | int | None = None,
+    query_offset: int | Int[Array, ""] = 0,
+) -> Float[Array, "B N T S"]:
+    """The term q_i a_(j-i) scale of equation 4, to be added to the logits of `key_length` keys.
+
+    >>> print(relative_logits(jnp.ones((1, 2, 1, 1)), jnp.array([[3.0], [0.0], [5.0]]), 3)[0, 0])
+    [[0. 5. 5.]
+     [3. 0. 5.]]
+    """
+    B, T, N, H = query.shape
+    _check_table("key_table", key_table, H)
+    if T == 0 or key_length == 0:
+        return jnp.zeros((B, N, T, key_length), accumulator(query.dtype))
+    to_table = einsum("BTNH,RH->BNTR", query, key_table.astype(query.dtype))
+    logits = _spreader(key_length, query_offset)(to_table)
+    return logits * jnp.asarray(H**-0.5 if scale is None else scale, logits.dtype)
+
+
 def _weights(arrays: Arrays, options: Options, spread: Callable[[Array], Array]) -> Float[Array, "B N T S"]:
     query, key = arrays.query, arrays.key
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]

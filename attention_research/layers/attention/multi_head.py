@@ -77,6 +77,8 @@ class MultiHeadAttention(nnx.Module):
     projected: tuple[str, ...] = ("query", "key", "value")
     #: Whether calls, steps and caches need the number of the layer.
     takes_depth = False
+    #: Whether a step of cross-attention needs the position of its query, as `offset`.
+    takes_offset = False
     #: Whether calls and steps need what a lower layer hands over in ``aux["handed"]``.
     takes_handed = False
 

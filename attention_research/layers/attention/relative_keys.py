@@ -1,7 +1,9 @@
 """Relative position representations on keys alone, Shaw, Uszkoreit & Vaswani 2018, equation 4 (their Table 3, a^K).
 
 e_ij = q_i (k_j + a^K_clip(j-i))^T / sqrt(H); z_i = sum_j softmax(e)_ij v_j. The positions affect the attention weights,
-but not the values. Each layer has one table, which its heads share.
+but not the values. Each layer has one table, which its heads share. As `cross_relative_keys` (Ontanon et al. 2021,
+arXiv 2108.04378, "rel2-e"), j - i is the distance from the position of the target token to that of the source token,
+both counted from 0.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ class RelativeKeysAttention(MultiHeadAttention):
 
     k is at least 1, because a single vector for all keys cancels in the softmax.
     """
+
+    takes_offset = True
 
     def __init__(self, *, max_distance: Positive = 16, rngs: nnx.Rngs, **inherited: Any):
         super().__init__(rngs=rngs, **inherited)
