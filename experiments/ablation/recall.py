@@ -52,6 +52,8 @@ POSITIONS = (
     kind("relative", "relative (Shaw)"),
     kind("relative_keys", "relative, keys alone"),
     kind("relative_values", "relative, values alone"),
+    kind("relative_bias", "relative, biases"),
+    kind("relative_keys_bias", "relative, keys and biases"),
     kind("t5", "T5 bias"),
     kind("t5_scaled", "T5 bias, scaled"),
     kind("branched_t5", "branched, T5 bias"),
@@ -115,7 +117,12 @@ STUDY = Study(
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", HEADS, seeds=1, jobs=2),
         "cpu": Scale(
-            f"{CONFIG}:cpu", HEADS, seeds=3, replicas=True, reference="standard", decided_by=ACCURACY,
+            f"{CONFIG}:cpu",
+            HEADS,
+            seeds=3,
+            replicas=True,
+            reference="standard",
+            decided_by=ACCURACY,
             note="All rows have the learning rate that the configuration has for standard attention.",
         ),
     },

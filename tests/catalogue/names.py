@@ -27,7 +27,7 @@ ALSO: dict[str, tuple[str, ...]] = {
     "shaw": ("relative position representations", "RPR"),
     "t5_bias": ("bucketed relative positions",),
     "alibi": ("ALiBi",),
-    "clipped_distances": ("rel-b",),
+    "relative_bias": ("rel-b",),
     "kerple": ("KERPLE",),
     "fire": ("FIRE", "functional interpolation"),
     "contextual": ("CoPE", "contextual position encoding"),

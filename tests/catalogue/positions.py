@@ -268,7 +268,7 @@ MECHANISMS = (
     ),
     Mechanism(
         clipped_bias,
-        "clipped_distances",
+        "relative_bias",
         settings=_LENGTHS,
         draw=_OFFSET,
         permutable=("N",),
@@ -277,7 +277,7 @@ MECHANISMS = (
     ),
     Mechanism(
         clipped_distance_bias,
-        "clipped_distances_by_distance",
+        "relative_bias_by_distance",
         settings=_LENGTHS,
         sizes={"distances": 23},
         draw=_OFFSET,

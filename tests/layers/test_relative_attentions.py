@@ -117,7 +117,9 @@ def test_positions_are_added_to_queries_keys_and_values(is_causal):
     np.testing.assert_allclose(aux["attention_weights"], weights, atol=2e-6)
 
 
-@pytest.mark.parametrize("kind", ["alibi", "rotary", "relative", "relative_keys", "relative_values"])
+@pytest.mark.parametrize(
+    "kind", ["alibi", "rotary", "relative", "relative_keys", "relative_values", "relative_keys_bias"]
+)
 def test_weights_depend_on_distances_only(kind):
     """Queries and keys further down the sequence have the same weights as at its beginning."""
     layer, x = made(kind)

@@ -14,6 +14,8 @@ LEARN = {
     "relative": ({"max_distance": 4}, {}),
     "relative_keys": ({"max_distance": 4}, {}),
     "relative_values": ({"max_distance": 4}, {}),
+    "relative_bias": ({"max_distance": 4}, {"steps": 500}),
+    "relative_keys_bias": ({"max_distance": 4}, {}),
     "t5": ({"num_buckets": 16, "max_distance": 32}, NARROW),
     "t5_scaled": ({"num_buckets": 16, "max_distance": 32}, {}),
     "alibi": ({}, {}),
