@@ -136,6 +136,9 @@ ATTENTION = {
     "transformer_xl": Attention(
         "transformer_xl:TransformerXLAttention", (CAUSAL, PROMPTED), {ENCODER: _ONLY_CAUSAL, **_BY_DISTANCE}
     ),
+    "transformer_xl_memory": Attention(
+        "transformer_xl_memory:SegmentedTransformerXL", (CAUSAL,), {ENCODER: _ONLY_CAUSAL, **_BY_DISTANCE}
+    ),
     # Layers of one stack that differ from or depend on each other.
     "interleaved": Attention(
         "interleaved:InterleavedAttention",

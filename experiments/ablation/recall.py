@@ -69,6 +69,7 @@ POSITIONS = (
     kind("forgetting_pro", "forgetting, Pro"),
     kind("positional", "positions in every layer"),
     kind("transformer_xl", "Transformer-XL"),
+    kind("transformer_xl_memory", "Transformer-XL, segments of 32", segment_length=32),
 )
 SPARSE = (
     kind("sliding_window", "sliding window of 32", window=31),

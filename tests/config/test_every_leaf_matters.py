@@ -72,6 +72,7 @@ NEEDED = {
     "sinkhorn": {"block_size": 2},
     "position_scaled": {"interval": 2},
     "indexed": {"index_rotary_width": 4},
+    "transformer_xl_memory": {"segment_length": 3},
     "scaled_rotary": {"factor": 4.0, "original_length": 5, "method": "dynamic"},
     "native_sparse": {"block_size": 2, "num_blocks": 2, "window": 1},
     "step": {"boundaries": (3, 7)},
@@ -129,7 +130,7 @@ LONG = {
     "moba", "native_sparse", "indexed",
     "linformer_pooled", "linformer_convolved", "gated", "gated_rotary",
     "softcap", "sigmoid", "query_key_l2", "temperature", "differential", "latent", "sliding_window",
-    "sliding_window_rotary", "streaming", "transformer_xl", "sink", "detach_norm",
+    "sliding_window_rotary", "streaming", "transformer_xl", "transformer_xl_memory", "sink", "detach_norm",
     "shared_with_bias", "untied", "adaptive_softmax", "mixture_of_softmaxes", "inverse_sqrt",
     "lightning", "mlstm", "rwkv7", "based", "log_linear", "hyena",
 }  # fmt: skip

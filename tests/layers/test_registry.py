@@ -44,7 +44,7 @@ SETTINGS = dict(
     width=12, num_heads=3, head_width=None, max_length=11, rank=5, hidden_width=17, vocabulary_size=23, dtype="float32",
     input_width=13, query_width=12, key_width=12, embedding_width=7, output_width=5, attention_width=5, num_experts=4,
     channels=3, factor=2.0, original_length=7, cap=2.5, cell_width=4, typical_length=7, window=3, latent_width=5,
-    rotary_width=2, num_layers=2,
+    rotary_width=2, num_layers=2, segment_length=4,
     cluster_sizes=(5, 7, 11), cluster_widths=(12, 5, 3),
     feed_forward=Constructor(lookup("feed_forward", "dense"), {"width": 12, "hidden_width": 17}),
     norm=Constructor(lookup("norm", "layer_norm"), {"width": 12}),

@@ -47,6 +47,7 @@ CAUSAL_KINDS = {
     "block_local": {"block_size": 4},
     "sinkhorn": {"block_size": 3, "iterations": 3},
     "transformer_xl": {},
+    "transformer_xl_memory": {"segment_length": 4, "memory_length": 3},
     "interleaved:windows": {"interval": 2, "first": {"kind": "sliding_window", "window": 2}, "last": {"kind": "sink"}},
     "interleaved:states": {"interval": 3, "first": {"kind": "gla"}, "last": {"kind": "rotary"}},
     "interleaved:rwkv7": {"interval": 2, "first": {"kind": "rwkv7", "rank": 5}, "last": {"kind": "rotary"}},
@@ -97,6 +98,7 @@ NOT_PACKED = {
     "streaming": "sinks are the first tokens of a row",
     "block_local": "blocks are counted within the row",
     "sinkhorn": "blocks are counted within the row",
+    "transformer_xl_memory": "segments are counted within the row",
     "ring": "it takes only masks of non-padding keys",
     **dict.fromkeys(
         ("dense_synthesizer", "factorized_synthesizer", "low_rank_synthesizer", "random_synthesizer",

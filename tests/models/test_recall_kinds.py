@@ -23,6 +23,7 @@ LEARN = {
     "scaled_rotary": ({"factor": 2.0, "original_length": 12}, {}),
     "positional": ({}, {"steps": 500}),
     "transformer_xl": ({}, {}),
+    "transformer_xl_memory": ({"segment_length": 8}, {}),
     "kerple": ({}, {"steps": 500}),
     "fire": ({}, {}),
     "contextual": ({}, {}),

@@ -1,8 +1,8 @@
 """Transformer-XL attention, Dai et al. 2019 (arXiv 1901.02860), section 3.3: (q_i + u)^T k_j + (q_i + v)^T r_{i-j}.
 
 r_d = W_R R_d, where R_d is the sinusoidal encoding of the distance d. u and v are vectors per head, initialized from
-N(0, 0.02^2) as in the released code. The attention is causal. There is no memory of an earlier segment: batches do not
-continue the rows of the batch before.
+N(0, 0.02^2) as in the released code. The attention is causal. `transformer_xl_memory` has the memory of the segment
+before.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ class TransformerXLAttention(MultiHeadAttention):
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
         """The equation, with the distances of all keys."""
-        S, D = key.shape[1], self.relative.kernel[...].shape[0]
-        distances = sinusoidal_positions(S, D).astype(query.dtype)
-        relative = self.relative(distances).reshape(S, self.num_heads, self.head_width)
-        arrays = relative, self.content_bias[...], self.position_bias[...]
-        first = where.offset
+        arrays, first = self.distances(key.shape[1], query.dtype), where.offset
         given: dict[str, Any] = {"mask": where.mask, "query_offset": None if isinstance(first, int) else first}
         context = transformer_xl_attention(query, key, value, *arrays, **given)
         return context, transformer_xl_weights(query, key, *arrays, **given)
+
+    def distances(self, count: int, dtype: Any) -> tuple[Array, Array, Array]:
+        """(r [S N H] for the distances 0 to S - 1, u, v)."""
+        distances = sinusoidal_positions(count, self.relative.kernel[...].shape[0]).astype(dtype)
+        relative = self.relative(distances).reshape(count, self.num_heads, self.head_width)
+        return relative, self.content_bias[...], self.position_bias[...]
