@@ -265,6 +265,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "naming": "attention_research.data.naming:NamingData",
         "copying": "attention_research.data.copying:CopyingData",
         "agreement": "attention_research.data.copying:AgreementData",
+        "longer": "attention_research.data.longer:LongerData",
         "blanks": "attention_research.data.blanks:BlanksData",
         "labelled": "attention_research.data.labelled:LabelledData",
         "listops": "attention_research.data.listops:ListOps",
