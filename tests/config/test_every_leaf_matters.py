@@ -97,6 +97,7 @@ NEEDED = {
     "sliding_window_rotary": {"window": 2},
     "streaming": {"window": 2, "num_sinks": 2},
     "perceiver": {"blocks": 2},
+    "longer": {"task": "reversing"},
     "universal": {"before": 0, "after": 0},
     "text_to_text": {"name": "bible_translate/fr-en", "source": ("fr",), "target": "en"},
     "files": {split: (f"{split}.fr", f"{split}.en") for split in ("train", "validation", "test")},
