@@ -456,6 +456,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     "stack": {
         "layers": "attention_research.layers.stack:Stack",
         "shared": "attention_research.layers.shared_stack:SharedStack",
+        "reversible": "attention_research.layers.reversible_stack:ReversibleStack",
         "universal": "attention_research.layers.universal_stack:UniversalStack",
         "adaptive_universal": "attention_research.layers.adaptive_universal_stack:AdaptiveUniversalStack",
     },

@@ -87,7 +87,7 @@ def test_the_tables_of_names_and_kinds_name_mechanisms_and_kinds():
         "cosine_scores": ["score.cosine"],
         "general_scores": ["score.general"],  # from the table of names
         "learned_sink": ["attention.sink"],
-        "reversible_layers": [],
+        "structural_depths": [],
         "copy_distribution": ["model.copy_attention", "model.pointer_generator"],  # one kernel calls another
     }.items(),
 )

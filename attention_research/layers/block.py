@@ -126,21 +126,28 @@ class Block(nnx.Module):
         self, x: Float[Array, "B T D"], key: Key[Array, ""] | None, apply: Callable[[str, str, int, Array], Array]
     ) -> Float[Array, "B _ D"]:
         """Runs the branches. `apply(kind, name, position in the list, y)` runs every step but dropout and residual."""
-        position = 0
-        for branch in self.branches:
-            stream = x
-            for step in branch:
-                values = []
-                for kind, name in terms(*step):
-                    position += 1
-                    if kind == "residual":
-                        values.append(getattr(self, name)(stream, x))
-                    elif kind == "dropout":
-                        own = None if key is None else jax.random.fold_in(key, position)
-                        values.append(dropout(x, self.dropout_rate, own))
-                    else:
-                        values.append(apply(kind, name, position, x))
-                x = reduce(add, values)
+        for number in range(len(self.branches)):
+            x = self.branch(number, x, x, key, apply)
+        return x
+
+    def branch(
+        self, number: int, stream: Float[Array, "B T D"], x: Float[Array, "B T D"], key: Key[Array, ""] | None,
+        apply: Callable[[str, str, int, Array], Array],
+    ) -> Float[Array, "B _ D"]:  # fmt: skip
+        """Runs one branch on x. Its residual combines the value with `stream`."""
+        position = sum(1 for branch in self.branches[:number] for step in branch for _ in terms(*step))
+        for step in self.branches[number]:
+            values = []
+            for kind, name in terms(*step):
+                position += 1
+                if kind == "residual":
+                    values.append(getattr(self, name)(stream, x))
+                elif kind == "dropout":
+                    own = None if key is None else jax.random.fold_in(key, position)
+                    values.append(dropout(x, self.dropout_rate, own))
+                else:
+                    values.append(apply(kind, name, position, x))
+            x = reduce(add, values)
         return x
 
     def __call__(
@@ -148,6 +155,12 @@ class Block(nnx.Module):
     ) -> tuple[Float[Array, "B _ D"], dict[str, Any]]:
         """Returns (y, {child name: its aux}). y has the length of x unless a child shortens the sequence."""
         collected: dict[str, Any] = {}
+        return self.run(x, key, self.applied(inputs, key, collected)), collected
+
+    def applied(
+        self, inputs: Mapping[str, Mapping[str, Any]], key: Key[Array, ""] | None, collected: dict[str, Any]
+    ) -> Callable[[str, str, int, Array], Array]:
+        """The function that runs the children in a call. It adds their aux to `collected`."""
 
         def apply(kind: str, name: str, position: int, y: Array) -> Array:
             child = getattr(self, name)
@@ -159,7 +172,7 @@ class Block(nnx.Module):
             y, collected[name] = child(y, **given, **own)
             return y
 
-        return self.run(x, key, apply), collected
+        return apply
 
     def start(self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """The initial decoding state.

@@ -143,6 +143,7 @@ ELSEWHERE = {
         for kind in ("interleaved", "value_residual", "cross_layer", "yoco")
         if kind in registry.FAMILIES[family]
     },
+    ("stack", "reversible"): "tests/models/test_reversible_stack.py",
     ("data", "naming"): "tests/data/test_naming.py",
     ("tokenizer", "from_run"): "tests/data/test_from_run.py",
     ("tokenizer", "hugging_face"): "tests/weights/test_imported_vocabulary.py",

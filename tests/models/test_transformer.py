@@ -170,6 +170,17 @@ VARIANTS = {
         },
     },
     "adaptive_universal": {side: {"stack": "adaptive_universal"} for side in ("encoder", "decoder")},
+    "reversible": {
+        side: {
+            "stack": "reversible",
+            "steps": tuple(("norm", step, "dropout", "residual") for step in steps),
+            "final_norm": True,
+        }
+        for side, steps in (
+            ("encoder", ("self_attention", "feed_forward")),
+            ("decoder", ("self_attention", "cross_attention", "feed_forward")),
+        )
+    },
     "funnel": {"encoder": {"kind": "funnel", "num_layers": 3}},
     "isab": {"encoder": {"self_attention": {"kind": "isab", "num_points": 5, "normalize": True}}},
     "perceiver": {"encoder": {"kind": "perceiver", "num_latents": 5, "blocks": 2, "reads": "each_block"}},
@@ -215,7 +226,7 @@ SLOW = (
     "adaptive_input", "mixture_of_softmaxes", "relative", "dense_synthesizer_plus_alpha", "separate_vocabulary",
     "learned", "linformer", "no_positions", "adaptive_universal", "funnel", "branched", "transparent", "fixup",
     "pre_norm", "dynamic_convolution", "rotary", "t5", "experts_and_a_memory",
-    "isab", "perceiver", "slots", "hyena", *STATE_KINDS, *AROUND_SOFTMAX,
+    "isab", "perceiver", "slots", "hyena", "reversible", *STATE_KINDS, *AROUND_SOFTMAX,
 )  # fmt: skip
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in VARIANTS]
 
