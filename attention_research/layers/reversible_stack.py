@@ -23,7 +23,7 @@ from attention_research.layers.block import Block
 from attention_research.layers.residuals.plain import PlainResidual
 from attention_research.layers.residuals.rezero import ReZero
 from attention_research.layers.residuals.scaled import ScaledResidual
-from attention_research.layers.stack import Inputs, Stack, _whole, _with
+from attention_research.layers.stack import Inputs, Stack, whole, with_own
 from attention_research.parallel.scope import activations
 from attention_research.signatures import Given
 
@@ -86,8 +86,8 @@ class ReversibleStack(Stack):
 
         def run(branch: int, of_layer: Any, of_all: Any, x: Array) -> tuple[Array, dict[str, Any]]:
             (own, own_inputs, block_key, depth), (inputs, layer) = of_layer, of_all
-            given = {**_with(inputs, own_inputs), "layer": {**layer, "depth": depth}}
-            return _whole(block_of(own)).alone(branch, activations(x), given, block_key)
+            given = {**with_own(inputs, own_inputs), "layer": {**layer, "depth": depth}}
+            return whole(block_of(own)).alone(branch, activations(x), given, block_key)
 
         branches = [partial(run, branch) for branch in range(len(self.segments[number].branches))]
         layers = along, self._of_segment(number, each), keys, depths

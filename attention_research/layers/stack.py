@@ -56,7 +56,7 @@ def _in_layer(block: Block, depth: Int[Array, ""], num_layers: int) -> Block:
     return block
 
 
-def _with(inputs: Inputs, own: Inputs) -> Inputs:
+def with_own(inputs: Inputs, own: Inputs) -> Inputs:
     """Merges the inputs that all layers share with the inputs of one layer."""
     return {**inputs, **{kind: {**inputs.get(kind, {}), **given} for kind, given in own.items()}}
 
@@ -66,7 +66,7 @@ def _at(depth: Array | None, shared: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**shared, "layer": {**shared["layer"], "depth": depth}}
 
 
-def _whole(block: nnx.Module) -> Any:
+def whole(block: nnx.Module) -> Any:
     """The block of the current layer, with its parameters gathered from all shards (`parallel.scope`)."""
     if axis_size("fsdp") == 1:
         return block
@@ -140,8 +140,8 @@ class Stack(nnx.Module):
 
         def body(x: Array, of_layer: tuple[Any, Any, Any, Any]) -> tuple[Array, dict[str, Any]]:
             own, own_inputs, block_key, depth = of_layer
-            given = {**_with(inputs, own_inputs), "layer": {**layer, "depth": depth}}
-            x, aux = _whole(block_of(own))(activations(x), given, key=block_key)
+            given = {**with_own(inputs, own_inputs), "layer": {**layer, "depth": depth}}
+            x, aux = whole(block_of(own))(activations(x), given, key=block_key)
             return x, {"hidden": x, **aux}
 
         body = jax.checkpoint(body) if self.remat else regathering(body)
@@ -169,7 +169,7 @@ class Stack(nnx.Module):
         for number, repeat in enumerate(self.repeats):
             along, block_of = self._each(self.segments[number])
             of_layer = lambda own, given, block_of=block_of: block_of(own).start(
-                batch, length, dtype, _with(inputs, given)
+                batch, length, dtype, with_own(inputs, given)
             )
             caches.append(jax.vmap(of_layer, axis_size=repeat)(along, self._of_segment(number, each)))
         return self._kept(caches)

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from attention_research.errors import ConfigError
 from attention_research.layers.attention.interleaved import InterleavedAttention
 from attention_research.layers.attention.standard import StandardAttention
 from attention_research.layers.attention.state.rwkv7 import RWKV7, RWKV7Above
+from attention_research.layers.attention.value_residual import ValueResidualAttention
 from attention_research.layers.attention.yoco import YOCOAttention
 from attention_research.layers.block import Block
 from attention_research.layers.layouts.by_layer import by_layer
@@ -129,3 +131,5 @@ def test_the_first_of_the_rwkv7_layers_hands_over_its_values_between_other_layer
     assert hybrid == [RWKV7, StandardAttention, RWKV7Above, StandardAttention, RWKV7Above]
     assert kinds(YOCOAttention, 5, lower=rwkv7)[:2] == [RWKV7, RWKV7Above]
     assert kinds(RWKV7, 1) == [RWKV7]
+    with pytest.raises(ConfigError, match="first: RWKV7 needs a stack of its own kind"):
+        kinds(InterleavedAttention, 4, interval=2, first=rwkv7, last=Constructor(ValueResidualAttention, {}))

@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from attention_research.kernels import masks as kernel_masks
 from attention_research.kernels import sinusoidal_positions, transformer_xl_attention
 from attention_research.kernels.positions import extend_with_memory, next_memory
+from attention_research.layers.attention.transformer_xl import TransformerXLAttention
 from attention_research.layers.attention.transformer_xl_memory import SegmentedTransformerXL
 from attention_research.layers.block import Block
 from attention_research.layers.stack import Stack
@@ -99,6 +101,32 @@ def test_a_row_is_its_segments_one_after_the_other_and_step_by_step():
     seen = (j <= i) & (j >= i // L * L - M)
     assert ((np.asarray(weights) > 0) == seen).all()
     np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_masks_of_padding_and_of_packed_rows_hide_keys():
+    """The outputs are those of `transformer_xl` under a mask that shows the segment and its memory alone."""
+    sizes = {"width": D, "num_heads": N, "head_width": H}
+    segmented, shapes, _ = abstract(
+        lambda rngs: SegmentedTransformerXL(**sizes, segment_length=L, memory_length=M, rngs=rngs)
+    )
+    plain, _, _ = abstract(lambda rngs: TransformerXLAttention(**sizes, rngs=rngs))
+    random = np.random.default_rng(0)
+    p = {name: jnp.float32(random.standard_normal(x.shape)) for name, x in shapes.items()}
+    x = jnp.float32(random.standard_normal((B, T, D)))
+    texts = jnp.array([[1] * 6 + [2] * 4 + [0], [1] * 3 + [2] * 8])
+    i, j = jnp.arange(T)[:, None], jnp.arange(T)
+    seen = (j <= i) & (j >= i // L * L - M)
+    masks = {"padding": (texts != 0)[:, None, None], "packed": kernel_masks.segment_mask(texts, texts)}
+
+    @jax.jit
+    def both(p, x):
+        run = lambda structure, mask: structure.merge(p)(x, mask=mask, is_causal=True)
+        return {name: (run(segmented, mask), run(plain, mask & seen)) for name, mask in masks.items()}
+
+    for (y, aux), (want, expected) in both(p, x).values():
+        np.testing.assert_allclose(y, want, atol=2e-5)
+        np.testing.assert_allclose(aux["attention_weights"], expected["attention_weights"], atol=1e-6)
 
 
 def by_segments(p, x):

@@ -14,7 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from attention_research.kernels import transformer_xl_attention
 from attention_research.kernels.masks import combine_masks
@@ -76,8 +76,8 @@ def memories(x: Array, length: int, memory: int) -> Array:
     return x.reshape(B * len(first), memory, *x.shape[3:])
 
 
-def segment_mask(mask: Mask | None, batch: int, T: int, length: int, memory: int) -> Mask:
-    """The part [B*n #N #L M+L] of a mask that each segment and its memory need. It hides places outside the row."""
+def segment_mask(mask: Mask | None, batch: int, T: int, length: int, memory: int) -> Bool[Array, "C #N #L W"]:
+    """The part of a mask that each segment and its memory need. It hides places outside the row."""
     first = np.arange(0, T, length)[:, None]
     places = first - memory + np.arange(memory + length)
     inside = jnp.asarray((places >= 0) & (places < T))[:, None, None]
