@@ -17,7 +17,6 @@ from jax import lax
 from jaxtyping import Array, Bool
 
 from attention_research.kernels import transformer_xl_attention
-from attention_research.kernels.masks import combine_masks
 from attention_research.layers.attention.multi_head import Mask, Where, weights_of
 from attention_research.layers.attention.transformer_xl import TransformerXLAttention
 from attention_research.signatures import NonNegative, Positive
@@ -26,10 +25,10 @@ from attention_research.signatures import NonNegative, Positive
 class SegmentedTransformerXL(TransformerXLAttention):
     """Transformer-XL attention with a memory, for decoders. Segments are counted from the beginning of the row.
 
-    `segment_length` is L. `memory_length` is M; None means segment_length.
+    `segment_length` is L. `memory_length` is M; None means segment_length. The cache holds L + M positions.
     """
 
-    cost = ("S*K*(H + Hv)", 1)
+    cost = ("min(S, segment_length + memory_length)*K*(H + Hv)", 1)
 
     def __init__(self, *, segment_length: Positive, memory_length: NonNegative | None = None, **inherited: Any):
         super().__init__(**inherited)
@@ -37,12 +36,8 @@ class SegmentedTransformerXL(TransformerXLAttention):
         self.memory_length = segment_length if memory_length is None else memory_length
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
-        """(context, weights), with the segments as rows of a batch. A step sees as many of the cached keys."""
+        """(context, weights), with the segments as rows of a batch."""
         T, length, memory = query.shape[1], self.segment_length, self.memory_length
-        if not isinstance(where.offset, int):
-            first = where.offset // length * length - memory
-            near = (where.key_positions(key.shape[1]) >= first)[None, None, None]
-            return super().mix(query, key, value, where._replace(mask=combine_masks(where.mask, near)))
         assert where.x is not None
         memory_key, memory_value = self.keys_values(lax.stop_gradient(where.x))
 
@@ -58,6 +53,26 @@ class SegmentedTransformerXL(TransformerXLAttention):
             return context.reshape(len(query), -1, *context.shape[2:])[:, :T]
 
         return attend(memory_value, value), weights_of(lambda rows: attend(rows, rows), key, value.dtype)
+
+    def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
+        """An empty cache."""
+        return super().start(batch, min(length, self.segment_length + self.memory_length), dtype)
+
+    def prefill(self, *args: Any, **kwargs: Any) -> Any:
+        """Not defined: the kind is refused where a model reads a prompt in one call."""
+        raise NotImplementedError("the cache is filled one position at a time")
+
+    def step(self, x: Array, cache: dict[str, Array], index: Array, **given: Any) -> tuple[Array, Any, Any]:
+        """Stores position `index` in place of the oldest one, and attends to its segment so far and to the memory."""
+        places = cache["key"].shape[2]
+        put = lambda kept, new: lax.dynamic_update_slice_in_dim(kept, new.swapaxes(1, 2), index % places, 2)
+        cache = dict(zip(("key", "value"), map(put, (cache["key"], cache["value"]), self.keys_values(x)), strict=True))
+        last = jnp.arange(1 - places, 1, dtype=jnp.int32) + index  # the oldest first, the query's own position last
+        key, value = (jnp.take(cache[name], last % places, axis=2).swapaxes(1, 2) for name in ("key", "value"))
+        first = index // self.segment_length * self.segment_length - self.memory_length
+        where = Where((last >= jnp.maximum(first, 0))[None, None, None], x=x, **given)
+        context, weights = super().mix(self.queries(x), key, value, where)
+        return self.finish(context, where), cache, {"attention_weights": weights}
 
 
 def segments(x: Array, length: int) -> Array:
