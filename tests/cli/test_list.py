@@ -70,8 +70,8 @@ def test_the_facts_of_every_kind_and_mechanism_as_json(capsys):
     headwise = mechanisms["linformer_headwise"]
     assert headwise["kinds"] == ["attention.linformer"] and headwise["reason"] is None and headwise["exponent"] == 1
     assert headwise["studies"] == linformer["studies"] and headwise["models"] == linformer["models"]
-    reversible = mechanisms["reversible_layers"]
-    assert reversible["kinds"] == reversible["models"] == [] and "stack of layers" in reversible["reason"]
+    without = mechanisms["structural_depths"]
+    assert without["kinds"] == without["models"] == [] and "depths of a tree" in without["reason"]
 
 
 WRONG = {
