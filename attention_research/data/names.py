@@ -41,6 +41,7 @@ OWN = (
         "parse_generated/short": "those of parse_generated/en whose trees have at most 31 symbols",
         "pronunciation/en": "English words, letter by letter, and their 39 phonemes (CMU Pronouncing Dictionary)",
         "pronunciation/en_stress": "the same, vowels with their stress",
+        "pronunciation/en_sphinx": "every line of the dictionary, without stress, in the split of g2p-seq2seq",
         "generated_translation/local_names": "those of generated_translation/local with rare names, which stay",
         "reviews/imdb": "whole film reviews, negative or positive, split by text (IMDB's training half)",
         "reviews/rotten_tomatoes": "sentences of film reviews, negative or positive, split by text",

@@ -12,6 +12,11 @@ The split is by word, so that all pronunciations of a word are in one split: MD5
 validation. There are 120,213 pronunciations for training, 6,675 for validation and 6,779 for test. Inflected forms are
 separate words: "walk" may be in training and "walked" in test. A large part of the words are names, whose pronunciation
 does not always follow from their letters.
+
+`by_number` is the split of g2p-seq2seq (github.com/cmusphinx/g2p-seq2seq, since 2018), for comparison with its numbers:
+all words and lines, without stress, and the number of the word in the dictionary modulo 20. There are 114,883 lines for
+training, 6,771 for validation (19) and 13,512 for test (17 and 18). Pronunciations that differ only in stress are
+separate lines there.
 """
 
 import re
@@ -69,6 +74,14 @@ def read_entries(archive: Path, *, stress: bool = False) -> Iterator[tuple[str, 
 def excluded(archive: Path) -> int:
     """The number of lines that are left out because of the characters of the word."""
     return sum(not keep(word) for word, _ in _all(archive))
+
+
+def by_number(archive: Path) -> Iterator[tuple[str, str, str]]:
+    """(split, word, phonemes without stress) of every line, with the split of g2p-seq2seq (see the module)."""
+    numbers: dict[str, int] = {}
+    for word, phonemes in _all(archive):
+        place = numbers.setdefault(word, len(numbers)) % 20
+        yield "validation" if place == 19 else "test" if place >= 17 else "train", word, without_stress(phonemes)
 
 
 def _all(archive: Path) -> Iterator[tuple[str, str]]:

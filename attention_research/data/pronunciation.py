@@ -1,4 +1,4 @@
-"""TFDS builder `pronunciation/{en,en_stress}`: words as spaced `letters` and their `phonemes`.
+"""TFDS builder `pronunciation/{en,en_stress,en_sphinx}`: words as spaced `letters` and their `phonemes`.
 
 The features are those of `wmt14_translate`, so that pronunciation is translation from `letters` to `phonemes`. The set
 is written as array_record, so that neither building nor reading needs TensorFlow.
@@ -20,6 +20,7 @@ class Pronunciation(tfds.core.GeneratorBasedBuilder):
     BUILDER_CONFIGS = [
         tfds.core.BuilderConfig(name="en", description="39 phonemes, without stress"),
         tfds.core.BuilderConfig(name="en_stress", description="vowels with their stress, a digit from 0 to 2"),
+        tfds.core.BuilderConfig(name="en_sphinx", description="39 phonemes, every line, the split of g2p-seq2seq"),
     ]
 
     def _info(self) -> tfds.core.DatasetInfo:
@@ -27,13 +28,18 @@ class Pronunciation(tfds.core.GeneratorBasedBuilder):
         return tfds.core.DatasetInfo(builder=self, description=pronouncing_dictionary.__doc__, features=features)
 
     def _split_generators(self, dl_manager):
-        archive, stress = fetch(PACKAGE), self.builder_config.name == "en_stress"
+        archive, name = fetch(PACKAGE), self.builder_config.name
+        if name == "en_sphinx":
+            entries = pronouncing_dictionary.by_number(archive)
+        else:
+            read = pronouncing_dictionary.read_entries(archive, stress=name == "en_stress")
+            entries = ((split_of(word), word, phonemes) for word, phonemes in read)
         splits: dict[str, list] = {"train": [], "validation": [], "test": []}
         said: dict[str, int] = {}
-        for word, phonemes in pronouncing_dictionary.read_entries(archive, stress=stress):
+        for split, word, phonemes in entries:
             said[word] = said.get(word, 0) + 1
             example = {"letters": " ".join(word), "phonemes": phonemes}
-            splits[split_of(word)].append((f"{word}.{said[word]}", example))
+            splits[split].append((f"{word}.{said[word]}", example))
         return {split: self._generate_examples(examples) for split, examples in splits.items()}
 
     def _generate_examples(self, examples):

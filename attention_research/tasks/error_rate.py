@@ -64,6 +64,21 @@ def error_rates(hypotheses: Sequence[str], references: Sequence[str], sources: S
     return rate, 100.0 * sum(count > 0 for count, _ in found) / max(1, len(found))
 
 
+def line_error_rate(hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> float:
+    """The percentage of examples whose hypothesis equals no reference of their source.
+
+    A source with three references counts three times, as in the scores of g2p-seq2seq.
+
+    >>> line_error_rate(["A", "A", "C"], ["A", "B", "D"], ["a", "a", "c"])  # two lines of a right word, a wrong one
+    33.3...
+    """
+    known: dict[str, set[str]] = {}
+    for reference, source in zip(references, sources, strict=True):
+        known.setdefault(source, set()).add(reference)
+    wrong = sum(hypothesis not in known[source] for hypothesis, source in zip(hypotheses, sources, strict=True))
+    return 100.0 * wrong / max(1, len(sources))
+
+
 class ErrorRateEvaluation(TextEvaluation):
     """Scores the transduction of one sequence into another by edit distance (see the module)."""
 
@@ -88,7 +103,8 @@ class ErrorRateEvaluation(TextEvaluation):
     )
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Scores:
-        """`error_rate` with its signature, `word_error_rate` (of whole sequences), and `token_by_token_error_rate`.
+        """`error_rate` with its signature, `word_error_rate` (of whole sequences), `line_error_rate` (of examples), and
+        `token_by_token_error_rate`.
 
         The last one is the score of a floor that replaces each source token by its most frequent aligned target token.
         """
@@ -97,6 +113,7 @@ class ErrorRateEvaluation(TextEvaluation):
         return {
             "error_rate": rate,
             "word_error_rate": whole,
+            "line_error_rate": line_error_rate(hypotheses, references, sources),
             "error_rate_signature": SIGNATURE,
             "token_by_token_error_rate": floor,
         }

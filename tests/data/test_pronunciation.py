@@ -90,10 +90,23 @@ def test_a_hand_made_package_through_the_builder(hand_made):
 
 
 def test_its_names_are_known_and_a_wrong_one_is_one_line():
-    assert {"pronunciation/en", "pronunciation/en_stress"} <= set(names.dataset_names())
+    assert {"pronunciation/en", "pronunciation/en_stress", "pronunciation/en_sphinx"} <= set(names.dataset_names())
     line = r"^data.name: no such data set: 'pronunciation/em'; did you mean pronunciation/en\?$"
     with pytest.raises(ConfigError, match=line):
         names.check_name("pronunciation/em")
+
+
+def test_the_split_by_number_keeps_every_line(hand_made):
+    """The word's number in the dictionary, from 0, modulo 20: 17 and 18 are test, 19 validation."""
+    sources.prepare_dataset("pronunciation/en_sphinx", lambda line: None)
+    words = ["'bout", "accuse", "ad-lib", "a.m.", "read", "record", "use", "aalto", *WORDS]
+    found = examples("pronunciation/en_sphinx")
+    assert len(found) == len(LINES.splitlines()) + 2 * len(WORDS)
+    assert [one for one in found if one[1] == "u s e"] == [("train", "u s e", "Y UW Z")] * 2
+    held_out = {"test": [words[n] for n in (17, 18, 37, 38, 57, 58, 77, 78, 97, 98)],
+                "validation": [words[n] for n in (19, 39, 59, 79, 99)]}  # fmt: skip
+    for split, expected in held_out.items():
+        assert {letters.replace(" ", "") for one, letters, _ in found if one == split} == set(expected)
 
 
 @pytest.mark.slow
@@ -106,4 +119,8 @@ def test_the_real_package():
     assert pronouncing_dictionary.excluded(archive) == 1_193 and splits == COUNTS
     assert len({phoneme for _, phonemes in entries for phoneme in phonemes.split()}) == 39
     assert len({letter for word, _ in entries for letter in word}) == 27
+    lines = list(pronouncing_dictionary.by_number(archive))
+    assert collections.Counter(split for split, *_ in lines) == {"train": 114_883, "validation": 6_771, "test": 13_512}
+    words = collections.Counter(split for split, _ in {(split, word) for split, word, _ in lines})
+    assert words == {"train": 107_146, "validation": 6_302, "test": 12_604}
     assert len({word for word, _ in entries}) == 124_926 and len(set(entries)) == len(entries)

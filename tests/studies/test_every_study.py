@@ -33,6 +33,9 @@ WITHOUT_CLAIMS = ("ablation/recall",)
 #: Study -> one row of each kind, for studies with many rows. Other studies run all rows.
 SMOKE = {
     "ablation/recall": "standard,gated_deltanet",
+    "g2p2018/table1": "gru_64,mocha",
+    "ontanon2021/addition": "rel2_eb",
+    "ontanon2021/reversing": "abs",
     "haviv2022/nopos": "none,none_masked",
     "haviv2022/probe": "none",
     "press2022/extrapolation": "alibi",

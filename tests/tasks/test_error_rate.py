@@ -87,6 +87,10 @@ def test_the_evaluation_names_its_floor():
     evaluation = ErrorRateEvaluation(examples=3)
     scores = evaluation.score(["K AH T", "T AE K"], ["K AE T", "T AE K"], ["c a t", "t a c"])
     assert scores["error_rate"] == pytest.approx(100 / 6) and scores["word_error_rate"] == 50.0
+    assert scores["line_error_rate"] == 50.0
+    # A right word on two lines, each with one of its pronunciations, and a wrong word.
+    several = evaluation.score(["A", "A", "C"], ["A", "B", "D"], ["a", "a", "c"])
+    assert several["line_error_rate"] == pytest.approx(100 / 3) and several["word_error_rate"] == 50.0
     assert scores["token_by_token_error_rate"] == 0.0 and "nearest" in scores["error_rate_signature"]
     assert (evaluation.split, evaluation.batch_size, evaluation.examples) == ("test", 64, 3)
     assert evaluation.summary(scores).startswith("error rate 16.67 %, of whole sequences 50.00 % (edits:")
