@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from attention_research.errors import ConfigError
@@ -64,9 +65,16 @@ class ReversibleStack(Stack):
     """A `layers.stack.Stack` whose layers keep nothing for the gradient. It needs `final_norm` with a norm in front of
     each branch, as every pre-norm stack. `unroll` applies to decoding; `remat` changes nothing."""
 
-    def __init__(self, *, segments: Given[Sequence[tuple[partial[Block], int]]], **inherited: Any):
+    def __init__(
+        self,
+        *,
+        segments: Given[Sequence[tuple[partial[Block], int]]],
+        unroll: Given[bool] = False,
+        remat: Given[bool] = False,
+        rngs: nnx.Rngs,
+    ):
         two_streams = [(partial(ReversibleBlock, **block.keywords), repeat) for block, repeat in segments]
-        super().__init__(segments=two_streams, **inherited)
+        super().__init__(segments=two_streams, unroll=unroll, remat=remat, rngs=rngs)
 
     def __call__(
         self, x: Float[Array, "B T D"], inputs: Inputs, *, each: Inputs | None = None, key: Key[Array, ""] | None = None

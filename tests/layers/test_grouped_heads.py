@@ -19,7 +19,7 @@ SETTINGS = {
     "max_length": T + 2, "rank": 3, "block_size": 2, "num_features": 5, "sharing": "none", "random_blocks": 1,
     "global_blocks": 1, "num_buckets": 8, "max_distance": 3, "iterations": 2,
     "factor": 2.0, "original_length": 5, "top_k": 2, "num_blocks": 2, "window": 1, "cap": 1.5, "typical_length": 5,
-    "cell_width": 3,
+    "cell_width": 3, "segment_length": 3,
 }  # fmt: skip
 #: Kinds whose layers are those of another kind.
 SAME = ("yoco",)
