@@ -266,6 +266,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "copying": "attention_research.data.copying:CopyingData",
         "agreement": "attention_research.data.copying:AgreementData",
         "longer": "attention_research.data.longer:LongerData",
+        "scan": "attention_research.data.scan:ScanData",
         "blanks": "attention_research.data.blanks:BlanksData",
         "labelled": "attention_research.data.labelled:LabelledData",
         "listops": "attention_research.data.listops:ListOps",

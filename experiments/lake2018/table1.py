@@ -1,0 +1,101 @@
+"""Lake & Baroni 2018: recurrent models on SCAN, by the split of the commands.
+
+    attention-research reproduce lake2018/table1 --scale=paper
+
+The paper prints its numbers in the text: for the best model over all experiments (two layers of 200 LSTM cells, dropout
+0.5, no attention), for the best one of each experiment, and for simple recurrent networks (SRN) with and without
+attention. A row is one of these models on one split (`data.scan`). The numbers are shares of wrong commands, 100 minus
+the printed shares of right ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attention_research.studies import Row, Scale, Study
+from attention_research.studies.columns import PARAMETERS, Column, fixed
+from attention_research.studies.competence import Competence
+from attention_research.studies.results import Results
+from attention_research.studies.verdicts import Case, Verdict, compare, conclude, decide
+
+CONFIG = "configs/compositional/scan.py"
+WRONG, SEEN = "evaluate.word_error_rate", "evaluate.seen.word_error_rate"
+ATTENTION = {
+    "model.alignment": {"kind": "global", "score": {"kind": "additive"}},
+    "model.decoder": {"kind": "luong", "input_feeding": True},
+}
+
+
+def model(cell: str, layers: int, width: int, dropout: float, *, attends: bool = True) -> dict[str, Any]:
+    """The overrides of a model."""
+    changes = {"model.cell": {"kind": cell}, "model.num_layers": layers, "model.width": width}
+    return {**changes, "model.dropout_rate": dropout, **(ATTENTION if attends else {})}
+
+
+#: Model -> (name, overrides).
+OVERALL = ("LSTM 2 x 200", {})
+SRN = ("SRN 1 x 100", model("vanilla", 1, 100, 0.0, attends=False))
+SRN_ATTENTION = ("SRN 1 x 100 with attention", model("vanilla", 1, 100, 0.0))
+GRU_50 = ("GRU 1 x 50 with attention", model("gru", 1, 50, 0.5))
+GRU_100 = ("GRU 1 x 100 with attention", model("gru", 1, 100, 0.1))
+LSTM_100 = ("LSTM 1 x 100 with attention", model("lstm", 1, 100, 0.1))
+
+
+def row(split: str, id: str, title: str, one: tuple[str, dict[str, Any]]) -> Row:
+    """A model on a split. A smoke test keeps the small width."""
+    name, changes = one
+    small = {key: value for key, value in changes.items() if key != "model.width"}
+    at = {"smoke": {**small, "data.split": split}}
+    return Row(f"{split}_{id}", f"{title}: {name}", {**changes, "data.split": split}, at=at)
+
+
+ROWS = (
+    row("simple", "overall", "random", OVERALL),
+    row("simple", "srn", "random", SRN),
+    row("simple", "srn_attention", "random", SRN_ATTENTION),
+    row("length", "overall", "longer", OVERALL),
+    row("length", "best", "longer", GRU_50),
+    row("turn_left", "overall", "turn left", OVERALL),
+    row("turn_left", "best", "turn left", GRU_100),
+    row("jump", "overall", "jump", OVERALL),
+    row("jump", "best", "jump", LSTM_100),
+)
+
+
+def attention_helps_simple_networks(results: Results) -> Verdict:
+    """With attention, simple recurrent networks get fewer commands wrong."""
+    return conclude({"random split": compare(results, "simple_srn_attention", "simple_srn", WRONG)})
+
+
+def not_compositional(results: Results) -> Verdict:
+    """Every model that gets at least 95 % of the training commands right gets fewer than half of the longer commands
+    and of those with jump right, in every seed."""
+    cases = {}
+    for one in ROWS:
+        wrong, seen = results.values(one.id, WRONG), results.values(one.id, SEEN)
+        if one.id.startswith(("length_", "jump_")) and wrong and max(seen) <= 5:
+            cases[one.name] = Case.ruled(min(wrong) > 50, f"{min(wrong):.1f} to {max(wrong):.1f} % wrong")
+    return decide(cases)
+
+
+STUDY = Study(
+    rows=ROWS,
+    scales={
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2),
+        "quick": Scale(f"{CONFIG}:lstm", {"training.steps": 10_000}, seeds=1, note="A tenth of the commands."),
+        "paper": Scale(f"{CONFIG}:lstm", seeds=3, note="The paper gives means of five runs."),
+    },
+    columns=(
+        PARAMETERS,
+        Column(SEEN, "wrong commands of training, %", fixed(1), better="lower"),
+        Column(WRONG, "wrong commands, %", fixed(1), better="lower"),
+    ),
+    published="table1.csv",
+    compared={WRONG: "wrong commands, %"},
+    claims="../claims.csv",
+    competence=(Competence("simple_overall", SEEN, line=5.0),),
+    verdicts={
+        "attention-helps-simple-networks": attention_helps_simple_networks,
+        "recurrent-models-do-not-compose": not_compositional,
+    },
+)
