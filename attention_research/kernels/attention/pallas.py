@@ -51,14 +51,14 @@ SMALLEST = 16
 def default_blocks(dtype: jnp.dtype, width: int, *, tiled: bool = False) -> Blocks:
     """Default block sizes, from the bytes of a row of a tile and from whether there are tiles of a bias or mask.
 
-    Those of rows up to 256 bytes (heads of up to 128 in bfloat16) are the fastest that fit into 100 KB of shared memory
-    in `benchmarks.blocks` on an H100. Those of wider rows are not measured.
+    Those of rows up to 256 bytes (heads of up to 128 in bfloat16) are the fastest in `benchmarks.blocks` on an H100 of
+    those that need at most 100 KB of shared memory, which smaller GPUs have. Those of wider rows are not measured.
     """
     row = jnp.dtype(dtype).itemsize * width
-    if row <= 128 and not tiled:
-        return Blocks(64, 128, 128, 64, backward_stages=3)
+    if row <= 128:
+        return Blocks(128, 64, 64, 64) if tiled else Blocks(64, 128, 128, 64, backward_stages=3)
     if row <= 256:
-        return Blocks(128, 64, 64, 64)
+        return Blocks(64, 32, 64, 32) if tiled else Blocks(128, 64, 64, 64)
     return Blocks(64, 32, 32, 32) if row <= 512 else Blocks(32, 16, 16, 16)
 
 
