@@ -21,7 +21,9 @@ from attention_research.data.recall import recalled
 from attention_research.layers.structure import split
 from attention_research.tasks.answers import Answers
 
-LENGTH, PAIRS, WORDS, ROWS, EVALUATED = 24, 4, 32, 32, 256
+#: Pairs of a row -> its length.
+LENGTHS = {4: 24, 2: 12}
+PAIRS, WORDS, ROWS, EVALUATED = 4, 32, 32, 256
 #: The accuracy of always answering with one of the row's values.
 CHANCE = 1 / PAIRS
 #: XLA's optimisations, which tests switch off, halve the time of a step.
@@ -35,6 +37,7 @@ def accuracy(
     learning_rate: float = 5e-3,
     positions: str = "learned",
     seed: int = 0,
+    pairs: int = PAIRS,
     **model: Any,
 ) -> float:
     """The share of right answers on new rows after `steps` steps of Adam, each on 32 new rows.
@@ -47,15 +50,16 @@ def accuracy(
         "feed_forward": {"kind": "dense", "hidden_width": 1},
         "decoder": {"steps": (("norm", "self_attention", "residual"),)},
     } | model  # fmt: skip
+    length = LENGTHS[pairs]
     structure, parameters, statistics = split(
-        build_model(section, max_length=LENGTH, vocabulary_size=WORDS)(rngs=nnx.Rngs(seed))
+        build_model(section, max_length=length, vocabulary_size=WORDS)(rngs=nnx.Rngs(seed))
     )
     texts = recalled(
-        np.random.default_rng(seed), steps * ROWS + EVALUATED, length=LENGTH, pairs=PAIRS, vocabulary_size=WORDS,
+        np.random.default_rng(seed), steps * ROWS + EVALUATED, length=length, pairs=pairs, vocabulary_size=WORDS,
         power=0.01, random_fillers=False,
     )  # fmt: skip
     held_out = {name: jnp.asarray(array[:EVALUATED]) for name, array in texts.items()}
-    batches = {name: jnp.asarray(array[EVALUATED:].reshape(steps, ROWS, LENGTH)) for name, array in texts.items()}
+    batches = {name: jnp.asarray(array[EVALUATED:].reshape(steps, ROWS, length)) for name, array in texts.items()}
     task = Answers()
     warm_up = steps // 10
 
