@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable
 
+from attention_research.data.generated_pairs import GeneratedPairs
 from attention_research.data.pairs import Pairs
 from attention_research.signatures import Child, NonNegative, Positive
 
@@ -55,28 +55,17 @@ def gold(source: str) -> dict[str, tuple[int, int]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Sentences:
+class Sentences(GeneratedPairs):
     """Settings: at most `max_phrases` phrases between subject and verb, and the number of training examples."""
 
     max_phrases: int
     train_examples: int
 
-    def prepare(self, report: Callable[[str], None]) -> None:
-        """Nothing has to be built."""
-
-    def stamp(self) -> str:
-        """The text is a function of the settings."""
-        return "1"
-
-    def splits(self) -> tuple[str, ...]:
-        return ("train", "validation", "test")
-
-    def text(self, split: str) -> tuple[list[str], list[str]]:
+    def pairs(self, split: str) -> list[tuple[str, str]]:
         """The pairs of a split, the same in every call; the numbers of phrases alternate."""
         chance = random.Random(_SEEDS[split])
         count = self.train_examples if split == "train" else EVALUATED
-        pairs = [sentence(chance, number % (self.max_phrases + 1)) for number in range(count)]
-        return [source for source, _ in pairs], [target for _, target in pairs]
+        return [sentence(chance, number % (self.max_phrases + 1)) for number in range(count)]
 
 
 class BlanksData(Pairs):

@@ -20,6 +20,7 @@ import random
 from collections.abc import Callable
 from typing import Literal
 
+from attention_research.data.generated_pairs import GeneratedPairs
 from attention_research.data.pairs import Pairs
 from attention_research.signatures import Child, Positive
 
@@ -48,7 +49,7 @@ def agreeing(chance: random.Random, delay: int, *, subject: str) -> Pair:
 
 
 @dataclasses.dataclass(frozen=True)
-class Generated:
+class Generated(GeneratedPairs):
     """A generated task: `task` with its settings (pairs of name and value), and the number of training examples."""
 
     task: str
@@ -56,24 +57,13 @@ class Generated:
     max_delay: int
     train_examples: int
 
-    def prepare(self, report: Callable[[str], None]) -> None:
-        """Nothing has to be built."""
-
-    def stamp(self) -> str:
-        """The text is a function of the settings."""
-        return "1"
-
-    def splits(self) -> tuple[str, ...]:
-        return ("train", "validation", "test")
-
-    def text(self, split: str) -> tuple[list[str], list[str]]:
+    def pairs(self, split: str) -> list[Pair]:
         """The pairs of a split, the same in every call; the delays alternate, so that all are equally frequent."""
         makers: dict[str, Callable[..., Pair]] = {"copy": copied, "agree": agreeing}
         chance, make = random.Random(_SEEDS[split]), makers[self.task]
         count = self.train_examples if split == "train" else EVALUATED
         delays = (number % (self.max_delay + 1) for number in range(count))
-        pairs = [make(chance, delay, **dict(self.settings)) for delay in delays]
-        return [source for source, _ in pairs], [target for _, target in pairs]
+        return [make(chance, delay, **dict(self.settings)) for delay in delays]
 
 
 class CopyingData(Pairs):

@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 
+from attention_research.data.generated_pairs import GeneratedPairs
 from attention_research.data.pairs import Pairs
 from attention_research.signatures import Child, Positive
 
@@ -59,29 +60,17 @@ TASKS: dict[str, Callable[..., list[Pair]]] = {"addition": added, "reversing": r
 
 
 @dataclasses.dataclass(frozen=True)
-class Generated:
+class Generated(GeneratedPairs):
     """A generated task with its numbers of examples."""
 
     task: str
     train_examples: int
     held_out: int
 
-    def prepare(self, report: Callable[[str], None]) -> None:
-        """Nothing has to be built."""
-
-    def stamp(self) -> str:
-        """The text is a function of the settings."""
-        return "1"
-
-    def splits(self) -> tuple[str, ...]:
-        return ("train", "validation", "test")
-
-    def text(self, split: str) -> tuple[list[str], list[str]]:
+    def pairs(self, split: str) -> list[Pair]:
         """The pairs of a split, the same in every call."""
         count = self.train_examples if split == "train" else self.held_out
-        random = np.random.default_rng(_SEEDS[split])
-        pairs = TASKS[self.task](random, count, longer=split == "test")
-        return [source for source, _ in pairs], [target for _, target in pairs]
+        return TASKS[self.task](np.random.default_rng(_SEEDS[split]), count, longer=split == "test")
 
 
 class LongerData(Pairs):

@@ -30,6 +30,7 @@ from typing import Literal
 
 import numpy as np
 
+from attention_research.data.generated_pairs import GeneratedPairs
 from attention_research.data.pairs import Pairs
 from attention_research.errors import ConfigError
 from attention_research.signatures import Child, Positive
@@ -112,28 +113,17 @@ def divided(kind: str, cutoff: int | None) -> dict[str, list[Pair]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Chosen:
+class Chosen(GeneratedPairs):
     """A split of the commands."""
 
     split: str
     cutoff: int | None
     train_examples: int | None
 
-    def prepare(self, report: Callable[[str], None]) -> None:
-        """Nothing has to be built."""
-
-    def stamp(self) -> str:
-        """The text is a function of the settings."""
-        return "1"
-
-    def splits(self) -> tuple[str, ...]:
-        return ("train", "validation", "test")
-
-    def text(self, split: str) -> tuple[list[str], list[str]]:
+    def pairs(self, split: str) -> list[Pair]:
         """The pairs of a split, the same in every call."""
         pairs = divided(self.split, self.cutoff)[split]
-        pairs = pairs[: self.train_examples] if split == "train" else pairs
-        return [command for command, _ in pairs], [actions for _, actions in pairs]
+        return pairs[: self.train_examples] if split == "train" else pairs
 
 
 class ScanData(Pairs):
