@@ -5,21 +5,21 @@
 
 variant      parameters  GFLOP/step   steps  time          error rate of words, % (printed)
 gru             143,504        1.89  80,000  not recorded  39.6 (the README of g2p-seq2seq)
-transformer   3,974,144      227.74  13,500  not recorded  30.2 (the same; by line)
+transformer   3,974,144      227.74   4,500  not recorded  30.2 (the same; by line)
 smoke            11,864        0.03       4  seconds       it learns nothing
 
 `inspect` prints the counts, of a training step of the longest words. `gru` has two layers of 64 GRU cells on each side,
 reads the word from its end, and attends with additive scores; `transformer` has 3+3 layers of width 256, 4 heads and
-feed-forward layers of 512. Training words are those of `pronunciation/en_sphinx`. The schedule is our own: the released
-program uses stochastic gradient descent for the first and tensor2tensor's schedule, for 15 times as many updates, for
-the second.
+feed-forward layers of 512. Training words are those of `pronunciation/en_sphinx`. The training is our own: the released
+program uses stochastic gradient descent for the first and tensor2tensor's schedule, for some 780 epochs instead of 10,
+for the second.
 """
 
 from ml_collections import ConfigDict
 
 VARIANTS = {
     "gru": "2+2 layers of 64 GRU cells with additive attention, 80,000 updates",
-    "transformer": "3+3 layers of width 256, 30 epochs",
+    "transformer": "3+3 layers of width 256, 10 epochs",
     "smoke": "seconds: shows that everything runs, learns nothing",
 }
 
@@ -73,7 +73,7 @@ def gru() -> ConfigDict:
 
 
 def transformer() -> ConfigDict:
-    """The size "3 x 256": post-norm as in Vaswani et al. 2017, and 30 epochs in batches of 256 lines."""
+    """The size "3 x 256" in pre-norm blocks, and 10 epochs in batches of 256 lines."""
     config = base()
     config.model = {
         "kind": "transformer",
@@ -82,11 +82,23 @@ def transformer() -> ConfigDict:
         "num_heads": 4,
         "dropout_rate": 0.1,
         "feed_forward": {"kind": "dense", "hidden_width": 512},
+        "encoder": {"unroll": True, "steps": pre_norm("self_attention", "feed_forward"), "final_norm": True},
+        "decoder": {
+            "unroll": True,
+            "steps": pre_norm("self_attention", "cross_attention", "feed_forward"),
+            "final_norm": True,
+        },
     }
-    config.training.update(steps=13_500, batch_size=256, learning_rate=1.0, eval_every=1350, checkpoint_every=1350)
-    config.training.optimizer.update(b2=0.98, epsilon=1e-9)
-    config.training.schedule = {"kind": "noam", "warmup_steps": 4000}
+    config.data.batching.boundaries = (8, 10, 13)
+    config.training.update(steps=4500, batch_size=256, eval_every=450, checkpoint_every=450)
+    config.training.optimizer = {"kind": "adamw"}
+    config.training.schedule = {"kind": "cosine", "warmup_steps": 450}
     return config
+
+
+def pre_norm(*layers: str) -> tuple[tuple[str, ...], ...]:
+    """x + Dropout(f(LN(x))) for each layer f."""
+    return tuple(("norm", layer, "dropout", "residual") for layer in layers)
 
 
 def smoke() -> ConfigDict:
