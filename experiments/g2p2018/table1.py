@@ -130,7 +130,6 @@ STUDY = Study(
         "paper": Scale(
             f"{CONFIG}:gru",
             seeds=3,
-            replicas=True,
             note="44 epochs for the row GRU 2 x 64, as printed, 30 for each attention, 10 for the larger models (the "
             "printed Transformer had up to 780).",
         ),
