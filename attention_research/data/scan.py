@@ -9,9 +9,11 @@ acts, "opposite" turns twice before, "around" turns and acts four times, and "x 
 
 Each split has its own training and test commands:
 
-    simple      a random fifth is test (16,728 and 4,182). The published draw is a file; ours is another draw.
+    simple      `percent` of the commands, drawn at random, and the others (80 %: 16,728 and 4,182; 1 %: 209, 20,701).
+                The published draw is a file; ours is another draw.
     length      commands of at most 22 actions, and those of 24 to 48 (16,990 and 3,920)
     jump        the commands without jump, and 1,467 times "jump" alone; the other commands with jump (14,670 and 7,706)
+                With `composed`, some of these move to training, and 1,467 is divided equally among them and "jump".
     turn_left   the commands without "turn left", and 2,189 times "turn left" alone; the others (21,890 and 1,208)
     cutoff      nine tenths of the commands of at most `cutoff` actions; all longer ones (Csordas, Irie & Schmidhuber
                 2021, arXiv 2108.12284; their draw is another one)
@@ -25,7 +27,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -33,7 +34,7 @@ import numpy as np
 from attention_research.data.generated_pairs import GeneratedPairs
 from attention_research.data.pairs import Pairs
 from attention_research.errors import ConfigError
-from attention_research.signatures import Child, Positive
+from attention_research.signatures import Child, NonNegative, Positive
 
 PRIMITIVES, DIRECTIONS = ("walk", "look", "run", "jump"), ("left", "right")
 REPEATS = {"": 1, " twice": 2, " thrice": 3}
@@ -74,10 +75,11 @@ def _actions(pair: Pair) -> int:
     return pair[1].count(" ") + 1
 
 
-def simple() -> tuple[list[Pair], list[Pair]]:
+def simple(percent: int) -> tuple[list[Pair], list[Pair]]:
     """(training, test): a random draw."""
     every = [commands()[place] for place in np.random.default_rng(_SEED).permutation(len(commands()))]
-    return every[: len(every) * 4 // 5], every[len(every) * 4 // 5 :]
+    count = len(every) * percent // 100
+    return every[:count], every[count:]
 
 
 def by_length(longest: int) -> tuple[list[Pair], list[Pair]]:
@@ -86,54 +88,76 @@ def by_length(longest: int) -> tuple[list[Pair], list[Pair]]:
     return short, [pair for pair in commands() if _actions(pair) > longest]
 
 
-def alone(phrase: str, copies: int) -> tuple[list[Pair], list[Pair]]:
-    """(the commands without a phrase, and copies of the phrase alone; the other commands with the phrase)."""
+def alone(phrase: str, copies: int, composed: int = 0) -> tuple[list[Pair], list[Pair]]:
+    """(the commands without a phrase, and copies of the phrase alone; the other commands with the phrase).
+
+    `composed` of the others, drawn at random, are copied into training too. Each gets an equal number of `copies`.
+    """
     with_it = [pair for pair in commands() if f" {phrase} " in f" {pair[0]} "]
     without = [pair for pair in commands() if f" {phrase} " not in f" {pair[0]} "]
     (itself,) = (pair for pair in with_it if pair[0] == phrase)
-    return without + copies * [itself], [pair for pair in with_it if pair != itself]
+    others = [pair for pair in with_it if pair != itself]
+    places = set(np.random.default_rng(_SEED + 2).permutation(len(others))[:composed].tolist())
+    shown = [itself, *(others[place] for place in sorted(places))]
+    test = [pair for place, pair in enumerate(others) if place not in places]
+    return without + copies // len(shown) * shown, test
 
 
-SPLITS: dict[str, Callable[[], tuple[list[Pair], list[Pair]]]] = {
-    "simple": simple,
-    "length": lambda: by_length(LONGEST),
-    "jump": lambda: alone("jump", JUMPS),
-    "turn_left": lambda: alone("turn left", TURNS),
-}
+@dataclasses.dataclass(frozen=True)
+class Division:
+    """The split of the commands: its name, and the settings of `ScanData` that belong to some of the splits."""
 
+    split: str
+    cutoff: int | None = None
+    percent: int = 80
+    composed: int = 0
 
-def divided(kind: str, cutoff: int | None) -> dict[str, list[Pair]]:
-    """Split -> pairs. Training pairs are in a fixed random order."""
-    train, test = by_length(cutoff) if cutoff is not None else SPLITS[kind]()
-    shuffled = [train[place] for place in np.random.default_rng(_SEED + 1).permutation(len(train))]
-    if cutoff is None:
-        return {"train": shuffled, "validation": shuffled[:_SEEN], "test": test}
-    count = len(shuffled) * 9 // 10 + 1  # as many as in the released splits
-    return {"train": shuffled[:count], "validation": shuffled[count:], "test": test}
+    def halves(self) -> tuple[list[Pair], list[Pair]]:
+        """(training, test)."""
+        return {
+            "simple": lambda: simple(self.percent),
+            "length": lambda: by_length(LONGEST),
+            "jump": lambda: alone("jump", JUMPS, self.composed),
+            "turn_left": lambda: alone("turn left", TURNS),
+            "cutoff": lambda: by_length(self.cutoff or LONGEST),
+        }[self.split]()
+
+    def parts(self) -> dict[str, list[Pair]]:
+        """Split -> pairs. Training pairs are in a fixed random order."""
+        train, test = self.halves()
+        shuffled = [train[place] for place in np.random.default_rng(_SEED + 1).permutation(len(train))]
+        if self.split != "cutoff":
+            return {"train": shuffled, "validation": shuffled[:_SEEN], "test": test}
+        count = len(shuffled) * 9 // 10 + 1  # as many as in the released splits
+        return {"train": shuffled[:count], "validation": shuffled[count:], "test": test}
 
 
 @dataclasses.dataclass(frozen=True)
 class Chosen(GeneratedPairs):
     """A split of the commands."""
 
-    split: str
-    cutoff: int | None
+    division: Division
     train_examples: int | None
 
     def pairs(self, split: str) -> list[Pair]:
         """The pairs of a split, the same in every call."""
-        pairs = divided(self.split, self.cutoff)[split]
+        pairs = self.division.parts()[split]
         return pairs[: self.train_examples] if split == "train" else pairs
 
 
 class ScanData(Pairs):
-    """Commands and actions of SCAN (see the module docstring). `cutoff` belongs to the split cutoff."""
+    """Commands and actions of SCAN (see the module docstring).
+
+    `cutoff` belongs to the split cutoff, `percent` to simple and `composed` to jump.
+    """
 
     def __init__(
         self,
         *,
         split: Literal["simple", "length", "jump", "turn_left", "cutoff"] = "simple",
         cutoff: Positive | None = None,
+        percent: Positive = 80,
+        composed: NonNegative = 0,
         max_length: Positive,
         vocabulary_size: Positive,
         tokenizer: Child["tokenizer"] = "words",
@@ -142,7 +166,11 @@ class ScanData(Pairs):
     ):
         if (split == "cutoff") != (cutoff is not None):
             raise ConfigError(f"data.cutoff: expected a number of actions for split='cutoff' alone, got {cutoff}")
+        if percent > 99 or (percent != 80 and split != "simple"):
+            raise ConfigError(f"data.percent: expected 1 to 99, and only for split='simple', got {percent}")
+        if composed and (split != "jump" or composed >= JUMPS):
+            raise ConfigError(f"data.composed: expected fewer than {JUMPS}, and only for split='jump', got {composed}")
         name = f"SCAN, {split}" if cutoff is None else f"SCAN, {cutoff} actions and more"
         super().__init__(name, max_length, tokenizer, batching, train_examples)
         self.vocabulary_size = vocabulary_size
-        self._choice = Chosen(split, cutoff, train_examples)
+        self._choice = Chosen(Division(split, cutoff, percent, composed), train_examples)

@@ -69,6 +69,28 @@ def test_a_split_has_its_published_size_and_shares_no_command(split, cutoff):
         assert set(parts["validation"]) <= set(scan.by_length(cutoff)[0])
 
 
+@pytest.mark.parametrize(
+    ("percent", "sizes"), [(1, (209, 209, 20_701)), (2, (418, 418, 20_492)), (4, (836, 500, 20_074))]
+)
+def test_a_share_of_the_commands_has_its_published_size(percent, sizes):
+    """The released files tasks_{train,test}_simple_p1, p2 and p4. Validation is part of training."""
+    made = data(split="simple", percent=percent)
+    parts = [list(zip(*made.text(name), strict=True)) for name in ("train", "validation", "test")]
+    assert tuple(map(len, parts)) == sizes
+    assert set(parts[1]) <= set(parts[0]) and set(parts[0]) | set(parts[2]) == set(scan.commands())
+
+
+@pytest.mark.parametrize(("composed", "size", "copies"), [(8, 14_670, 163), (16, 14_665, 86), (32, 14_655, 44)])
+def test_some_composed_commands_with_jump_are_trained(composed, size, copies):
+    """The sizes and copies of the released files tasks_train_addprim_complex_jump_num8, 16 and 32."""
+    made = data(split="jump", composed=composed)
+    train, test = made.text("train")[0], made.text("test")[0]
+    counts = collections.Counter(command for command in train if "jump" in command)
+    assert len(train) == size and len(test) == len(set(test)) == 7_706 - composed
+    assert counts.pop("jump") == copies and set(counts.values()) == {copies} and len(counts) == composed
+    assert not counts.keys() & set(test) and all("jump" in command for command in test)
+
+
 @pytest.mark.parametrize(("split", "phrase", "copies"), [("jump", "jump", 1467), ("turn_left", "turn left", 2189)])
 def test_a_phrase_is_trained_alone_only(split, phrase, copies):
     made = data(split=split)
@@ -82,6 +104,11 @@ def test_settings_are_checked_and_tokens_are_words(tmp_path, monkeypatch):
     for wrong in ({"split": "cutoff"}, {"split": "length", "cutoff": 22}):
         with pytest.raises(ConfigError, match="data.cutoff"):
             data(**wrong)
+    for key, wrong in (("percent", 100), ("composed", 1467)):
+        with pytest.raises(ConfigError, match=f"data.{key}: expected"):
+            data(split="simple" if key == "percent" else "jump", **{key: wrong})
+        with pytest.raises(ConfigError, match=f"data.{key}: expected .* only for split="):
+            data(split="length", **{key: 8})
     made = data(split="length", train_examples=2000)
     assert made.prepare().tokenizer.size == 4 + 13 + 6 and made.dropped == 0
     assert len(made.text("train")[0]) == 2000 and made.batch_at(0, 0, 4)["target"].shape[0] == 4
