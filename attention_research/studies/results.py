@@ -29,8 +29,9 @@ from attention_research.studies.trials import Trial
 MARK = "stale (produced by an earlier version of the code)"
 
 
-#: The column of a published table that names where its numbers stand: a note of the table, not a column.
-SOURCE = "source"
+#: The columns of a published table that are not numbers: where a row's numbers stand, which is a note of the table, and
+#: what differs from the printed system (`studies.reproductions`).
+SOURCE, DIFFERS = "source", "differs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,7 +290,8 @@ def table(results: Results) -> list[list[str]]:
     The column of notes is left out if all notes are empty.
     """
     cells = published(results.study, results.scale)
-    printed = list(dict.fromkeys(name for row in results.rows for name in cells.get(row.id, {}) if name != SOURCE))
+    printed = list(dict.fromkeys(name for row in results.rows for name in cells.get(row.id, {})))
+    printed = [name for name in printed if name not in (SOURCE, DIFFERS)]
     columns = [(column, point) for column in results.columns for point in _points(results, column)]
     titles = [c.title if p is None else f"{c.title} at {p:,}" for c, p in columns]
     lines = [["row", *titles, *(f"published {name}" for name in printed), "seeds", footnotes.NOTES]]

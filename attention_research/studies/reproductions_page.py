@@ -1,0 +1,95 @@
+"""Writes docs/reproductions.md: every printed cell of the studies at a paper's own size, and ours beside it.
+
+    python -m attention_research.studies.reproductions_page > docs/reproductions.md
+
+Numbers are those of the records at scale `paper`. Nothing is trained here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from attention_research import bundled
+from attention_research.studies import records
+from attention_research.studies.reproductions import (
+    INSIDE,
+    OUTSIDE,
+    SCALE,
+    UNRECORDED,
+    UNRUN,
+    Reproduced,
+    cells,
+    studies,
+)
+from attention_research.studies.results import Results
+from attention_research.studies.rewriting import found_in
+from attention_research.studies.study import Study
+
+OUTCOMES = (INSIDE, OUTSIDE, UNRECORDED, UNRUN)
+
+
+def of_study(study: Study) -> list[Reproduced]:
+    """The printed cells of a study with the numbers of its record, if there is one."""
+    record = study.record(SCALE)
+    there = record is not None and (record / records.FILE).exists()
+    return cells(found_in(record) if there and record is not None else Results(study, SCALE, study.rows, ()))
+
+
+def reproduced(experiments: Path) -> dict[str, tuple[Study, list[Reproduced]]]:
+    """Name -> the study and its printed cells."""
+    return {study.name: (study, of_study(study)) for study in studies(experiments)}
+
+
+def sentence(found: list[Reproduced]) -> str:
+    """How many of the recorded cells lie inside. README.md has this sentence."""
+    counts = Counter(cell.outcome for cell in found)
+    return f"{counts[INSIDE]} of {counts[INSIDE] + counts[OUTSIDE]} printed cells"
+
+
+def page(experiments: Path) -> str:
+    """The text of docs/reproductions.md."""
+    found = reproduced(experiments)
+    every = [cell for _, of in found.values() for cell in of]
+    lines = [f"| study | {' | '.join(OUTCOMES)} |", f"| --- |{' ---: |' * len(OUTCOMES)}"]
+    for name, (_, of) in found.items():
+        counts = Counter(cell.outcome for cell in of)
+        link = f"[{name}](#{name.replace('/', '')})"
+        lines.append(f"| {link} | {' | '.join(str(counts[outcome] or '') for outcome in OUTCOMES)} |")
+    parts = [
+        "# Printed cells beside ours",
+        "These studies train models of the published size, on the published data or on data from the published "
+        "generator. A printed number is inside if it could be another seed of ours: it lies in the 95 % prediction "
+        "interval of one more run, give or take half a unit of its last digit. Three seeds give wide intervals, and "
+        "one seed gives none, so that the printed number must equal ours. The last column says what differs from the "
+        "printed system. "
+        "`python -m attention_research.studies.reproductions_page` writes this page.",
+        f"{sentence(every)} that are recorded lie inside.",
+        "\n".join(lines),
+        *(_section(study, of) for study, of in found.values()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(study: Study, found: list[Reproduced]) -> str:
+    lines = [
+        "| row | what | printed | ours | interval | printed is | differs |",
+        f"|{' --- |' * 2}{' ---: |' * 3}{' --- |' * 2}",
+    ]
+    columns = {what: column for column in study.columns for key, what in study.compared.items() if key == column.key}
+    for cell in found:
+        ends = [columns[cell.what].text(end) for end in cell.interval] if cell.ours else []
+        several = len(cell.ours) > 1
+        texts = (
+            cell.row, cell.what, cell.printed, f"{cell.text} ({len(cell.ours)})" if cell.ours else "",
+            " to ".join(ends) if several else "", cell.outcome, cell.differs,
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(text.replace('|', '/') for text in texts)} |")
+    command = f"`attention-research reproduce {study.name} --scale={SCALE}`"
+    return "\n\n".join(
+        [f"## {study.name}", f"{study.title} {command}. The number of seeds is in parentheses.", "\n".join(lines)]
+    )
+
+
+if __name__ == "__main__":
+    print(page(bundled.folder("experiments")), end="")
