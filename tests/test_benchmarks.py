@@ -174,6 +174,19 @@ def test_the_replicas_benchmark_compares_every_seed_with_its_own_run(root):
 
 
 @pytest.mark.slow
+@pytest.mark.data
+def test_the_benchmark_of_nanogpt_trains_the_same_model_in_both(root):
+    found = document(root, "nanogpt", "--steps=5", "--every=2", "--smoke", optimised=False)
+    assert found["parameters"]["ours"] == found["parameters"]["torch"]
+    ours, same, other = (found["validation"][name] for name in ("ours", "torch", "torch, own start"))
+    np.testing.assert_allclose(ours, same, rtol=2e-5)
+    assert len(ours) == 4 and abs(other[0] - same[0]) > 1e-4
+    assert all(ordered(row) for row in found["milliseconds_a_step"].values())
+    what = {"largest difference at a check, ours and torch", "a step: ours / torch"}
+    assert promised(found["targets"]) == what
+
+
+@pytest.mark.slow
 def test_the_rows_of_narang2021_are_interleaved(root):
     rows = ("vanilla_transformer", "geglu", "rezero", "block_sharing")
     found = document(root, "narang2021", "--scale=smoke", "--rounds=2", f"--rows={','.join(rows)}", optimised=False)

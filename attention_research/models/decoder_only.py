@@ -37,6 +37,7 @@ class TransformerDecoder(nnx.Module):
         positions: Child["positions"] = "sinusoidal",
         vocabulary: Child["vocabulary"] = "shared",
         decoder: Child["causal_stack"] = "transformer",
+        initialization: Child["initialization"] = "as_built",
         rngs: nnx.Rngs,
     ):
         del vocabulary_size, width, num_layers, num_heads, head_width, dropout_rate  # inherited by the child sections
@@ -44,6 +45,7 @@ class TransformerDecoder(nnx.Module):
         self.max_length, self.dtype = max_length, dtype
         self.vocabulary = vocabulary(rngs=rngs)
         self.decoder = decoder(rngs=rngs)
+        initialization()(self, rngs)
 
     def log_likelihood(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None

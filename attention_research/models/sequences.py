@@ -1,7 +1,8 @@
 """Extracts sequences from a batch, with their positions and attention masks.
 
 A sequence is a dictionary with "tokens" [B T], where 0 is padding. Packed rows also have "segments" [B T] (0 for
-padding, otherwise the number of the example from 1) and "positions" [B T] (from 0 within each example).
+padding, otherwise the number of the example from 1) and "positions" [B T] (from 0 within each example). Rows that begin
+within a text have "before" [B], the token before the first one.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ Sequence = Mapping[str, Any]
 
 
 def sequence(batch: Mapping[str, Any], name: str) -> Sequence:
-    """The sequence `name` of a batch, such as "source": tokens, and segments and positions if rows are packed.
+    """The sequence `name` of a batch, such as "source": tokens, and segments, positions and before if there are any.
 
     >>> sequence({"source": jnp.array([[5, 6, 0]])}, "source")
     {'tokens': Array([[5, 6, 0]], dtype=int32)}
     """
-    keys = {"tokens": name, "segments": f"{name}_segments", "positions": f"{name}_positions"}
+    keys = {"tokens": name, **{key: f"{name}_{key}" for key in ("segments", "positions", "before")}}
     return {key: batch[full] for key, full in keys.items() if full in batch}
 
 
@@ -59,11 +60,16 @@ def visible(queries: Sequence, keys: Sequence) -> Bool[Array, "B 1 #T S"]:
 
 
 def shift_right(target: Sequence) -> Int[Array, "B T"]:
-    """The input of a decoder: BOS at the start of every example, followed by its tokens except the last one.
+    """The input of a decoder: BOS at the start of every example, followed by its tokens except the last one. A row that
+    begins within a text starts with the token before it.
 
     >>> shift_right(sequence({"target": jnp.array([[5, 6, 7]])}, "target")).tolist()  # BOS is 1
     [[1, 5, 6]]
+    >>> within = {"target": jnp.array([[5, 6, 7]]), "target_before": jnp.array([4])}
+    >>> shift_right(sequence(within, "target")).tolist()
+    [[4, 5, 6]]
     """
     tokens = target["tokens"]
     shifted = jnp.roll(tokens, 1, axis=1)
-    return jnp.where(positions(target) == 0, jnp.asarray(BOS, tokens.dtype), shifted)
+    start = target["before"][:, None] if "before" in target else jnp.asarray(BOS, tokens.dtype)
+    return jnp.where(positions(target) == 0, start, shifted)

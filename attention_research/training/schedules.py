@@ -88,21 +88,23 @@ class Constant:
 
 
 class Cosine:
-    """Loshchilov & Hutter 2017: linear warm-up to the peak, then half a cosine down to `final` times the peak at the
-    last step.
+    """Loshchilov & Hutter 2017: linear warm-up from `initial` times the peak to the peak, then half a cosine down to
+    `final` times the peak at the last step.
 
     >>> rate = Cosine(warmup_steps=100, final=0.1)(0.001, width=None, steps=1000)
     >>> [f"{rate(count):.1e}" for count in (50, 100, 550, 1000)]
     ['5.0e-04', '1.0e-03', '5.5e-04', '1.0e-04']
     """
 
-    def __init__(self, *, warmup_steps: NonNegative = 0, final: NonNegativeFloat = 0.0):
-        self.warmup_steps, self.final = warmup_steps, final
+    def __init__(
+        self, *, warmup_steps: NonNegative = 0, initial: NonNegativeFloat = 0.0, final: NonNegativeFloat = 0.0
+    ):
+        self.warmup_steps, self.initial, self.final = warmup_steps, initial, final
 
     def __call__(self, learning_rate: float, *, width: int | None, steps: int) -> optax.Schedule:
         """The schedule over the whole run."""
         del width
-        up = optax.linear_schedule(0.0, learning_rate, self.warmup_steps)
+        up = optax.linear_schedule(self.initial * learning_rate, learning_rate, self.warmup_steps)
         down = optax.cosine_decay_schedule(learning_rate, max(steps - self.warmup_steps, 1), alpha=self.final)
         return optax.join_schedules([up, down], [self.warmup_steps])
 

@@ -102,6 +102,7 @@ NEEDED = {
     "text_to_text": {"name": "bible_translate/fr-en", "source": ("fr",), "target": "en"},
     "files": {split: (f"{split}.fr", f"{split}.en") for split in ("train", "validation", "test")},
     "text": {"name": "reviews/imdb", "max_length": 31, "sentinels": 7},
+    "windows": {"name": "shakespeare/plays"},
 }
 #: Families and models that are slow to check.
 RECURRENT = {
@@ -132,6 +133,7 @@ LONG = {
     "linformer_pooled", "linformer_convolved", "gated", "gated_rotary",
     "softcap", "sigmoid", "query_key_l2", "temperature", "differential", "latent", "sliding_window",
     "sliding_window_rotary", "streaming", "transformer_xl", "transformer_xl_memory", "sink", "detach_norm",
+    "layer_norm_no_bias", "unscaled_no_bias",
     "shared_with_bias", "untied", "adaptive_softmax", "mixture_of_softmaxes", "inverse_sqrt",
     "lightning", "mlstm", "rwkv7", "based", "log_linear", "hyena",
 }  # fmt: skip
@@ -160,6 +162,9 @@ ELSEWHERE = {
     ("data", "image_questions"): "tests/data/test_image_questions.py",
     ("data", "matching"): "tests/data/test_long_range_data.py",
     ("tokenizer", "bytes"): "tests/data/test_long_range_data.py",
+    ("data", "windows"): "tests/data/test_windows.py",
+    ("tokenizer", "characters"): "tests/data/test_windows.py",
+    ("evaluation", "characters"): "tests/data/test_windows.py",
     ("model", "encoder_classifier"): "tests/models/test_encoder_classifiers.py",
     ("model", "pair_classifier"): "tests/models/test_encoder_classifiers.py",
     ("data", "placed_digits"): "tests/data/test_placed_digits.py",

@@ -1,4 +1,4 @@
-"""Layer norm without gain and bias, and layer norm with detached statistics, against PyTorch in float64."""
+"""Layer norm without gain and bias, or without bias, or with detached statistics, against PyTorch in float64."""
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +8,12 @@ from flax import nnx
 
 from attention_research.layers.norms.detach_norm import DetachNorm
 from attention_research.layers.norms.layer_norm import LayerNorm
+from attention_research.layers.norms.layer_norm_no_bias import LayerNormNoBias
 from attention_research.layers.norms.layer_norm_simple import SimpleLayerNorm
 from attention_research.layers.structure import split
 
 D, EPSILON = 41, 1e-3
-KINDS = {"detach_norm": DetachNorm, "layer_norm_simple": SimpleLayerNorm}
+KINDS = {"detach_norm": DetachNorm, "layer_norm_simple": SimpleLayerNorm, "layer_norm_no_bias": LayerNormNoBias}
 
 
 def normal(*shape, seed=0):
@@ -34,7 +35,7 @@ def test_outputs_and_gradients_are_pytorchs(kind, torch):
     given = {name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name, value in values.items()}
     tx = torch.tensor(x, dtype=torch.float64, requires_grad=True)
     want = in_torch(torch, tx, detached=kind == "detach_norm")
-    want = want * given["scale"] + given["bias"] if given else want
+    want = want * given.get("scale", 1.0) + given.get("bias", 0.0)
     (want * torch.tensor(direction)).sum().backward()
 
     def value(x, parameters):
@@ -72,6 +73,6 @@ def test_bfloat16_stays_bfloat16(kind):
     np.testing.assert_allclose(low.astype(jnp.float32), norm(x), rtol=0.02, atol=0.02)
 
 
-def test_one_has_layer_norms_parameters_and_the_other_none():
+def test_the_parameters_of_each():
     names = {make: set(split(make(width=D, rngs=nnx.Rngs(0)))[1]) for make in KINDS.values()}
-    assert names == {DetachNorm: {"scale", "bias"}, SimpleLayerNorm: set()}
+    assert names == {DetachNorm: {"scale", "bias"}, SimpleLayerNorm: set(), LayerNormNoBias: {"scale"}}

@@ -44,7 +44,7 @@ def same_in_every_dtype(function, numbers):
 
 #: These look up and score with the code of other kinds.
 SLOW = ("adaptive_input", "factorized_shared", "t5", "t5_untied", "t5_untied_encoder", "t5_untied_output", "unscaled",
-        "untied", "separate", "shared_with_bias", "adaptive_softmax")  # fmt: skip
+        "unscaled_no_bias", "untied", "separate", "shared_with_bias", "adaptive_softmax")  # fmt: skip
 
 
 @pytest.mark.parametrize(

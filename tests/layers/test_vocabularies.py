@@ -61,6 +61,7 @@ SAYS = {
     "shared": lambda a: (a["table"] * D**0.5, a["table"] * D**0.5, lambda h: h @ a["table"].T),
     "shared_with_bias": lambda a: (a["table"] * D**0.5, a["table"] * D**0.5, lambda h: h @ a["table"].T + a["bias"]),
     "unscaled": lambda a: (a["table"], a["table"], lambda h: h @ a["table"].T + a["bias"]),
+    "unscaled_no_bias": lambda a: (a["table"], a["table"], lambda h: h @ a["table"].T),
     "bert": lambda a: (a["table"], a["table"], lambda h: transformed(a, h) @ a["table"].T + a["bias"]),
     "t5": lambda a: (a["table"], a["table"], lambda h: h / D**0.5 @ a["table"].T),
     "separate": lambda a: (

@@ -34,6 +34,7 @@ WITHOUT_CLAIMS = ("ablation/recall",)
 SMOKE = {
     "ablation/recall": "standard,gated_deltanet",
     "g2p2018/table1": "gru_64,mocha",
+    "nanogpt2022/shakespeare": "cpu",
     "lake2018/table1": "length_overall,jump_best,simple_srn",
     "ontanon2021/addition": "rel2_eb",
     "ontanon2021/reversing": "abs",

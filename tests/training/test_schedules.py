@@ -52,6 +52,12 @@ def test_cosine_ends_at_its_final_share(warmup):
     np.testing.assert_allclose(got, [0.5 * t / warmup if t < warmup else fall(t) for t in range(51)], atol=1e-6)
 
 
+def test_cosine_may_begin_above_zero():
+    """nanoGPT's rates of the first w updates: (t + 1) / (w + 1) of the peak."""
+    got = rates(Cosine, 0.5, warmup_steps=4, initial=1 / 5, steps=50, upto=5)
+    np.testing.assert_allclose(got, [0.1, 0.2, 0.3, 0.4, 0.5], rtol=1e-6)
+
+
 @pytest.mark.parametrize("warmup", [0, 10])
 def test_linear_falls_to_its_final_share(warmup):
     got = rates(Linear, 0.5, warmup_steps=warmup, final=0.1, steps=50, upto=53)

@@ -1,0 +1,159 @@
+"""A text for language models in random windows, without boundaries: each batch draws the places where its rows begin.
+
+A row has `max_length` tokens to predict, and "target_before" is the token that stands before the first of them. A model
+of previous tokens therefore reads `max_length` tokens of the text and predicts the next one at each place, as in
+nanoGPT. A window may begin at any token of the training text, also within a document; documents follow each other. In
+evaluation, windows follow each other without overlap, so that each token but the first of the text is predicted once;
+the last window is shorter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from attention_research.data import sources
+from attention_research.data.names import check_name
+from attention_research.data.pairs import Pairs
+from attention_research.data.prepared import Named
+from attention_research.data.protocol import Batch
+from attention_research.data.tokens import TokenArray
+from attention_research.errors import ConfigError
+from attention_research.signatures import Child, Positive
+
+_EVALUATION_SEED = 1337
+
+
+@dataclasses.dataclass(frozen=True)
+class WholeTexts(Named):
+    """The input of `prepared.prepare`: the feature `text` of a set as it is, with its line breaks, without targets."""
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """The texts of a split."""
+        there = sources.data_source(self.name, split)
+        texts = [there[index]["text"] for index in range(len(there))]
+        return [text.decode() if isinstance(text, bytes) else str(text) for text in texts], []
+
+
+class Windows(Pairs):
+    """A TFDS set of texts, its vocabulary, and windows of `max_length` tokens; the interface is that of `Pairs`.
+
+    `name` is a set with a feature text, and `tokenizer` its vocabulary, such as `characters`.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        max_length: Positive,
+        vocabulary_size: Positive,
+        tokenizer: Child["tokenizer"] = "characters",
+    ):
+        check_name(name, kind="windows")
+        super().__init__(name, max_length, tokenizer, lambda: None, None)  # no batching by length
+        self.vocabulary_size = vocabulary_size
+        self.stream = functools.cache(self._stream)
+
+    @functools.cached_property
+    def _choice(self) -> WholeTexts:
+        features = sources.languages(self.name)
+        if "text" not in features:
+            raise ConfigError(f"data.name: {self.name} has no feature text; it has {', '.join(features)}")
+        return WholeTexts(self.name)
+
+    def _stream(self, split: str) -> np.ndarray:
+        """The tokens of a split, document after document."""
+        if split not in self._prepared.tokens:
+            raise ConfigError(f"{self.name} has no split {split!r}; it has {', '.join(self._prepared.tokens)}")
+        tokens = np.asarray(self._prepared.tokens[split][0].flat, np.int32)
+        if len(tokens) <= self.max_length:
+            raise ConfigError(f"data.max_length: the {split} text of {self.name} has only {len(tokens)} tokens, "
+                              f"and a window needs {self.max_length + 1}")  # fmt: skip
+        return tokens
+
+    def sizes(self) -> dict[str, int]:
+        """The number of windows of each split that do not overlap."""
+        return {split: self._windows(split) for split in self._prepared.tokens}
+
+    def _windows(self, split: str) -> int:
+        return -(-(len(self.stream(split)) - 1) // self.max_length)
+
+    @property
+    def dropped(self) -> int:
+        """0: no token is left out."""
+        return 0
+
+    def shortened(self) -> dict[str, int]:
+        """Empty: no text is truncated."""
+        return {}
+
+    def describe(self) -> str:
+        """A one-line description for the user: name, tokens, windows."""
+        length = len(self.stream("train"))
+        return f"{self.name} · {length:,} tokens in windows of {self.max_length} · {self.tokenizer.size:,} tokens"
+
+    def text(self, split: str) -> tuple[list[str], list[str]]:
+        """(an empty text, the text to predict) of each window of a split in evaluation."""
+        windows = [self._window(split, number) for number in range(self._windows(split))]
+        return [""] * len(windows), self.tokenizer.decode(windows)
+
+    def _window(self, split: str, number: int) -> np.ndarray:
+        first = 1 + number * self.max_length
+        return self.stream(split)[first : first + self.max_length]
+
+    # Training
+
+    def _plan(self, seed: int, batch_size: int) -> Callable[[int], np.ndarray]:
+        """Step -> the place before each row's first target."""
+        places = len(self.stream("train")) - self.max_length
+        return lambda step: np.random.default_rng([seed, step]).integers(places, size=batch_size)
+
+    def batch_at(self, seed: int, step: int, batch_size: int, host: int = 0, hosts: int = 1) -> Batch:
+        """The batch of a step, counted from 0; with several hosts, the rows of one host."""
+        if batch_size % hosts:
+            raise ConfigError(f"training.batch_size: {batch_size} rows do not divide over {hosts} hosts")
+        part = batch_size // hosts
+        first = self.plan(seed, batch_size)(step)[host * part : (host + 1) * part]
+        rows = self.stream("train")[first[:, None] + np.arange(self.max_length + 1)]
+        return {"target": rows[:, 1:], "target_before": rows[:, 0]}
+
+    def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
+        """Array name -> shape of the training batches; reads nothing."""
+        return [{"target": (batch_size, self.max_length), "target_before": (batch_size,)}]
+
+    # Evaluation
+
+    def evaluation_batches(
+        self, split: str, batch_size: int, examples: int | None = None
+    ) -> Iterator[tuple[np.ndarray, Batch]]:
+        """(window numbers [B], batch) over a split, or over `examples` of a fixed permutation of its windows.
+
+        Row i of a batch is window ids[i]; -1 marks rows that only fill the last batch.
+        """
+        ids, stream = np.arange(self._windows(split)), self.stream(split)
+        if examples is not None:
+            ids = np.sort(np.random.default_rng(_EVALUATION_SEED).permutation(ids)[:examples])
+        for start in range(0, len(ids), batch_size):
+            some = ids[start : start + batch_size]
+            target = np.zeros((batch_size, self.max_length), np.int32)
+            before = np.zeros(batch_size, np.int32)
+            before[: len(some)] = stream[some * self.max_length]
+            for row, number in enumerate(some):
+                window = self._window(split, int(number))
+                target[row, : len(window)] = window
+            batch = {"target": target, "target_before": before}
+            yield np.pad(some, (0, batch_size - len(some)), constant_values=-1), batch
+
+    def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
+        """The whole text of a split as one sequence, so that n-gram models read on from window to window; or the
+        windows of `examples`."""
+        if examples is None:
+            return TokenArray.join([self.stream(split)])
+        return super().target_sentences(split, examples)
+
+    def _counted(self) -> Any:
+        return self.stream("train")
