@@ -1,6 +1,7 @@
 """nanoGPT's model of characters, optimizer and learning rates in PyTorch, with our weights.
 
-They are written from the description of the program. The sizes are those of the arrays. Without `parameters`, the model draws its own weights with the same distribution.
+They are written from the description of the program. The sizes are those of the arrays. With `draw`, the model draws
+its own weights from the same distribution.
 """
 
 from __future__ import annotations
