@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from attention_research.config import Config
+from attention_research.config import Config, ConfigError
 from attention_research.config.entry_points import origins
 from attention_research.data.from_run import recorded
 from attention_research.data.protocol import Data
@@ -29,6 +29,7 @@ from attention_research.training.progress import Progress
 from attention_research.training.replicas import member_configs
 from attention_research.training.schedules import stretched
 from attention_research.training.scoring import FurtherEvaluations
+from attention_research.training.settings import Training
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import MetricsLog, NoLog, read_metrics, write_json
 
@@ -122,7 +123,8 @@ def _train(
         batches = data.train_batches(seed=settings.data_seed, batch_size=settings.batch_size, start_step=step, **part)
         stop.leave()
         stop.patient, stopped = True, False
-        while step < settings.steps and not stopped:
+        reached = hosts.agreed(_reached(settings, workdir) if hosts.is_first() else 0)
+        while step < settings.steps and not stopped and reached < settings.stop_checks:
             profile.before(step + 1)
             state, metrics = clock.run(execution.step, state, clock.next(batches, execution.place))
             step += 1
@@ -137,7 +139,10 @@ def _train(
             if evaluated:
                 with clock.paused():
                     health.check()
-                    progress.validated(step, _validate(further, execution.plain(state), log, step))
+                    scores = _validate(further, execution.plain(state), log, step)
+                    progress.validated(step, scores)
+                reached = reached + 1 if _reaches(settings, scores) else 0
+                last = last or reached == settings.stop_checks
             best = evaluated and hosts.agreed(hosts.is_first() and checkpoints.would_be_kept(step))
             if step % settings.checkpoint_every == 0 or last or best or stopped:
                 with clock.paused():
@@ -145,7 +150,7 @@ def _train(
                     health.check_state(step, state)
                     log.sync()
                     checkpoints.save(step, execution.plain(state))
-    if step < settings.steps:
+    if stopped and step < settings.steps:
         stop.leave(f"saved step {step} of {settings.steps} in {workdir}; the same command continues from there")
     return {"steps": step, **clock.summary(), **final_loss(workdir)}
 
@@ -208,6 +213,27 @@ def _validate(
         for name, value in scores.items():
             found.setdefault(name, []).append(value)
     return found
+
+
+def _reached(settings: Training, workdir: Path) -> int:
+    """The number of validations at the end of the log that are as good as `training.stop_at` asks."""
+    by_step: dict[int, dict[str, list[float]]] = {}
+    for line in read_metrics(workdir):
+        if line["split"] == "validation":
+            for name, value in line.items():
+                by_step.setdefault(line["step"], {}).setdefault(name, []).append(value)
+    good = [_reaches(settings, scores) for _, scores in sorted(by_step.items(), reverse=True)]
+    return good.index(False) if False in good else len(good)
+
+
+def _reaches(settings: Training, scores: Mapping[str, Sequence[float]]) -> bool:
+    """Whether all replicas of a validation are as good as `training.stop_at` asks. Raises ConfigError if the validation
+    has no such number."""
+    if settings.stop_at is None:
+        return False
+    if settings.stop_by not in scores:
+        raise ConfigError(f"training.stop_by: a validation has no {settings.stop_by!r}; it has {', '.join(scores)}")
+    return min(scores[settings.stop_by]) >= settings.stop_at
 
 
 def final_loss(workdir: Path) -> dict[str, float]:

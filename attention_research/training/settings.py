@@ -34,6 +34,10 @@ class Training:
     higher is better. Commands that evaluate, measure, generate or export read `chosen_checkpoint` by default: "last" or
     "best".
 
+    With `stop_at`, a run ends before its last step once the number `stop_by` of the validation, of which higher is
+    better, is at least `stop_at` in `stop_checks` validations in a row: a mean that the task logs, such as "correct",
+    or a metric "NAME.METRIC" of a further evaluation.
+
     `track` lists the programs that receive curves, evaluations and pictures (`training.tracking`).
 
     `initial` is the folder of another run, from whose trained parameters this run starts (`training.initial`). `{seed}`
@@ -65,6 +69,9 @@ class Training:
         keep_best: NonNegative = 1,
         best_by: str = "loss",
         chosen_checkpoint: str = "last",
+        stop_at: PositiveFloat | None = None,
+        stop_by: str = "correct",
+        stop_checks: Positive = 5,
         track: tuple[Literal["tensorboard", "wandb"], ...] = (),
         initial: str | None = None,
         initial_checkpoint: str = "last",
@@ -77,6 +84,7 @@ class Training:
         self.checkpoint_every, self.log_every, self.eval_every = checkpoint_every, log_every, eval_every
         self.eval_batches, self.keep, self.keep_best = eval_batches, keep, keep_best
         self.best_by, self.chosen_checkpoint, self.track = best_by, chosen_checkpoint, track
+        self.stop_at, self.stop_by, self.stop_checks = stop_at, stop_by, stop_checks
         self.initial, self.initial_checkpoint, self.initial_parts = initial, initial_checkpoint, initial_parts
         self.make_optimizer, self.make_schedule = optimizer, schedule
 

@@ -36,6 +36,7 @@ from attention_research.training.trainer import Trainer
 from tests.tiers import fast_are
 
 ROOT = Path(__file__).parents[2]
+STOP = "tests/training/test_stop_at.py::test_a_run_ends_after_three_good_validations_and_does_nothing_more"
 RUN, CHECKPOINTS, INITIAL = (f"tests/training/test_{name}.py::" for name in ("run", "checkpoints", "initial"))
 #: Leaf -> the test of the effect that its docstring states.
 BEHAVIOUR = {
@@ -51,6 +52,9 @@ BEHAVIOUR = {
     "training.initial": f"{INITIAL}test_parameters_come_from_the_other_run_and_the_rest_is_new",
     "training.initial_checkpoint": f"{INITIAL}test_parameters_come_from_the_other_run_and_the_rest_is_new",
     "training.initial_parts": f"{INITIAL}test_a_part_comes_from_the_other_run_and_the_rest_is_random",
+    "training.stop_at": STOP,
+    "training.stop_by": STOP,
+    "training.stop_checks": STOP,
     "training.eval_batches": "tests/config/test_every_leaf_matters.py::test_eval_batches_bound_an_evaluation",
     "evaluation.average": "tests/training/test_averaging.py::test_the_newest_on_the_schedule_are_averaged",
     "evaluation.near": "tests/training/test_run.py::test_near_and_far_sources_are_scored_separately",
@@ -98,6 +102,7 @@ NEEDED = {
     "streaming": {"window": 2, "num_sinks": 2},
     "perceiver": {"blocks": 2},
     "longer": {"task": "reversing"},
+    "equations": {"operation": "s5", "train_fraction": 0.5},
     "universal": {"before": 0, "after": 0},
     "text_to_text": {"name": "bible_translate/fr-en", "source": ("fr",), "target": "en"},
     "files": {split: (f"{split}.fr", f"{split}.en") for split in ("train", "validation", "test")},
@@ -177,6 +182,7 @@ ELSEWHERE = {
     ("experiment", "images"): "tests/config/test_image_experiments.py",
     ("experiment", "images_and_words"): "tests/config/test_image_experiments.py",
     ("data", "generated_reviews"): "tests/data/test_generated_reviews.py",
+    ("data", "equations"): "tests/data/test_equations.py",
     ("data", "recall"): "tests/data/test_recall.py",
     ("task", "answers"): "tests/tasks/test_answers.py",
     ("evaluation", "answers"): "tests/tasks/test_answers.py",

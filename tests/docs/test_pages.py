@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 #: Name of a package in the sources -> the text after its version on the page.
-KINDS = {"Package": "", "DebianPackage": " (Debian)"}
+KINDS = {"Package": "", "SourcePackage": "", "DebianPackage": " (Debian)"}
 
 
 def packages() -> set[str]:

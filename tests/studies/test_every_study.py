@@ -35,6 +35,7 @@ SMOKE = {
     "ablation/recall": "standard,gated_deltanet",
     "g2p2018/table1": "gru_64,mocha",
     "nanogpt2022/shakespeare": "cpu",
+    "power2022/grokking": "division,polynomial,s5_30",
     "lake2018/table1": "length_overall,jump_best,simple_srn",
     "ontanon2021/addition": "rel2_eb",
     "ontanon2021/reversing": "abs",

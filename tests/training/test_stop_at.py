@@ -1,0 +1,32 @@
+"""Runs that end early: after the given number of good validations in a row, and not again when they are continued."""
+
+import pytest
+
+from attention_research.config import ConfigError, load
+from attention_research.training.run import train
+from attention_research.training.workdir import read_metrics
+
+CONFIG = "configs/arithmetic/equations.py:smoke"
+
+
+def config(**training):
+    settings = {"steps": 12, "eval_every": 2, "stop_by": "loss", "stop_checks": 3, **training}
+    return load(CONFIG, [(f"training.{name}", value) for name, value in settings.items()])
+
+
+@pytest.mark.slow
+def test_a_run_ends_after_three_good_validations_and_does_nothing_more(tmp_path):
+    """Every loss is above 0.01, and `stop_by` may be any number."""
+    assert train(config(stop_at=0.01), tmp_path)["steps"] == 6
+    steps = [line["step"] for line in read_metrics(tmp_path) if line["split"] == "validation"]
+    assert steps == [2, 4, 6] and (tmp_path / "checkpoints" / "6").exists()
+    before = (tmp_path / "metrics.jsonl").read_bytes()
+    assert train(config(stop_at=0.01), tmp_path)["steps"] == 6
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_run_that_is_not_good_enough_has_all_steps(tmp_path):
+    assert train(config(stop_at=1000.0), tmp_path)["steps"] == 12
+    with pytest.raises(ConfigError, match=r"^training.stop_by: a validation has no 'right'; it has correct, loss, "):
+        train(config(stop_at=0.5, stop_by="right"), tmp_path / "other")
