@@ -61,7 +61,8 @@ def equations(operation: str) -> Int[np.ndarray, "N 3"]:
 class Equations(InMemory):
     """Batches have "target" [B 5] and "answers" [B 5], 1 at c (see the module docstring).
 
-    `train_fraction` of the equations, rounded, are for training. `split_seed` draws their order.
+    `operation` is addition, division, polynomial or s5. `train_fraction` of the equations, rounded, are for training.
+    `split_seed` draws their order.
     """
 
     evaluation_seed = 2201
