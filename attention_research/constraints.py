@@ -78,7 +78,7 @@ def no_mixing_of_packed(section: Section, sections: list[Section]) -> Broken:
 def one_example_a_row(section: Section, sections: list[Section]) -> Broken:
     """A recurrent network reads a whole row, whatever the segments are."""
     for other in sections:
-        if other.family == "model" and other.kind in ("recurrent", "recurrent_language_model"):
+        if other.family == "model" and other.kind in ("recurrent", "latent_alignment", "recurrent_language_model"):
             return "kind", f"packed rows hold several sentences and {other.kind} reads a row as one; use buckets"
     return None
 
@@ -129,16 +129,17 @@ def states_that_fit(section: Section, sections: list[Section]) -> Broken:
     final states needs the same number of layers and the same width.
     """
     inside = {other.path.removeprefix(f"{section.path}."): other for other in sections}
-    encoder, decoder, score = inside["encoder"], inside["decoder"], inside.get("decoder.alignment.score")
+    encoder, decoder = inside["encoder"], inside.get("decoder", section)  # a latent alignment is its own decoder
+    scored, starts = ("decoder.alignment.score", "decoder.start") if "decoder" in inside else ("score", "start")
     width, keys = decoder.settings["width"], encoder.settings["width"] * (1 + (encoder.kind == "bidirectional"))
-    if score is not None and score.kind in ("dot", "scaled_dot", "cosine") and width != keys:
-        what = f"{score.kind} needs equal widths; the decoder's state has {width}, the encoder's {keys}"
-        return "decoder.alignment.score.kind", f"{what}; use general"
-    if inside["decoder.start"].kind == "encoder_state":
+    if scored in inside and inside[scored].kind in ("dot", "scaled_dot", "cosine") and width != keys:
+        what = f"{inside[scored].kind} needs equal widths; the decoder's state has {width}, the encoder's {keys}"
+        return f"{scored}.kind", f"{what}; use general"
+    if inside[starts].kind == "encoder_state":
         layers = [side.settings.get("num_layers", 1) for side in (encoder, decoder)]
         if width != keys or layers[0] != layers[1]:
             what = f"encoder_state passes {layers[0]} states of width {keys}"
-            return "decoder.start.kind", f"{what}, and the decoder has {layers[1]} of width {width}; use projected"
+            return f"{starts}.kind", f"{what}, and the decoder has {layers[1]} of width {width}; use projected"
     return None
 
 
@@ -284,6 +285,7 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("encoder", "funnel", equal_blocks),
     ("stack", "universal", steps_are_left),
     ("model", "recurrent", states_that_fit),
+    ("model", "latent_alignment", states_that_fit),
     ("encoder", "*", steps_that_exist),
     ("decoder", "*", steps_that_exist),
     ("causal_stack", "*", steps_that_exist),

@@ -319,6 +319,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "pointer_generator": "attention_research.models.copying.pointer_generator:PointerGenerator",
         "recurrent_language_model": "attention_research.models.recurrent_language_model:RecurrentLanguageModel",
         "recurrent": "attention_research.models.recurrent.seq2seq:RecurrentSeq2Seq",
+        "latent_alignment": "attention_research.models.recurrent.latent_alignment:LatentAlignment",
         "recurrent_captioner": "attention_research.models.captioning.recurrent_captioner:RecurrentCaptioner",
         "transformer_captioner": "attention_research.models.captioning.transformer_captioner:TransformerCaptioner",
         "text_classifier": "attention_research.models.classifiers.text_classifier:TextClassifier",
@@ -372,6 +373,10 @@ FAMILIES: dict[str, dict[str, str]] = {
         "encoder_state": "attention_research.models.recurrent.starts:EncoderState",
         "projected": "attention_research.models.recurrent.starts:Projected",
         "zeros": "attention_research.models.recurrent.starts:Zeros",
+    },
+    "alignment_transition": {
+        "independent": "attention_research.layers.alignment.transitions.independent:IndependentPositions",
+        "monotonic": "attention_research.layers.alignment.transitions.monotonic:MonotonicPositions",
     },
     "alignment": {
         "global": "attention_research.layers.alignment.global_alignment:GlobalAlignment",

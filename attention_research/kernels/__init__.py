@@ -69,6 +69,7 @@ from attention_research.kernels.scores import (
 from attention_research.kernels.selection import (
     hard_attention,
     hard_monotonic_decode,
+    latent_monotonic,
     local_weights,
     mocha_weights,
     monotonic_alignment,

@@ -11,6 +11,7 @@ import numpy as np
 from attention_research.kernels import (
     hard_attention,
     hard_monotonic_decode,
+    latent_monotonic,
     local_weights,
     mocha_weights,
     monotonic_alignment,
@@ -191,6 +192,11 @@ MECHANISMS = (
             "length": lambda random, shape: np.int32(13),
         },
         oracle="monotonic::the_online_decoder_equals_the_hard_mode_and_reads_as_little_as_possible",
+    ),
+    Mechanism(
+        latent_monotonic,
+        draw={"previous": _distribution},
+        oracle="latent_monotonic::the_distribution_is_the_sum_over_paths",
     ),
     Mechanism(
         mocha_weights,

@@ -86,6 +86,7 @@ NEEDED = {
     "switch_released": {"num_experts": 3, "expert": {"hidden_width": 17}},
     "mixture_of_experts": {"num_experts": 3, "expert": {"hidden_width": 17}},
     "recurrent": {"width": 12, "num_layers": 2, "decoder": {"start": "projected"}},
+    "latent_alignment": {"width": 12, "num_layers": 2},
     "bahdanau": {"readout_width": 5},
     "reduced_rank": {"attention_width": 5},
     "recurrent_language_model": {"width": 12, "num_layers": 2},
@@ -111,8 +112,9 @@ NEEDED = {
 }
 #: Families and models that are slow to check.
 RECURRENT = {
-    "recurrent", "recurrent_language_model", "recurrent_encoder", "recurrent_decoder", "decoder_start", "alignment",
-    "score", "recurrent_vocabulary", "initialization", "recurrent_cell",
+    "recurrent", "latent_alignment", "recurrent_language_model", "recurrent_encoder", "recurrent_decoder",
+    "decoder_start", "alignment", "alignment_transition", "score", "recurrent_vocabulary", "initialization",
+    "recurrent_cell",
 }  # fmt: skip
 #: Kinds that take seconds to trace: experts, and kinds whose family has another member in the fast tests.
 LONG = {

@@ -59,6 +59,7 @@ CNN = {"kind": "cnn", "channels": 3, "width": 5}
 #: Settings that models other than Transformers need.
 SECTIONS = {
     "recurrent": {"width": 12, "num_layers": 2},
+    "latent_alignment": {"width": 12, "num_layers": 2},
     "recurrent_language_model": {"width": 12, "num_layers": 2},
     "rationale": {"width": 12, "num_layers": 2, "embedding_width": 7},
     "soft_attention_ratings": {"width": 12, "num_layers": 2, "embedding_width": 7, "attention_width": 5},

@@ -4,6 +4,8 @@ Then the properties of the protocol: steps equal the whole forward pass, padding
 parameters take part. Widths are distinct primes.
 """
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,6 +52,8 @@ KINDS = {
             "encoder": {"kind": "unidirectional", "residual": True}},
     "zeros": {"cell": {"kind": "gru"}, "alignment": {"kind": "global", "score": {"kind": "concat"}},
               "decoder": {"kind": "luong", "start": "zeros"}},
+    **{f"latent_{kind}": {"kind": "latent_alignment", "cell": {"kind": "gru_reset_before"},
+                          "transition": {"kind": kind}} for kind in ("independent", "monotonic")},
 }  # fmt: skip
 
 
@@ -79,7 +83,16 @@ def built(**section):
 
 
 #: Further starts, cells and alignments, which the tests of their layers also cover.
-SLOW = ("encdec", "luong_not_fed", "local_monotonic", "location", "monotonic", "sutskever", "zeros")
+SLOW = (
+    "encdec",
+    "luong_not_fed",
+    "local_monotonic",
+    "location",
+    "monotonic",
+    "sutskever",
+    "zeros",
+    "latent_independent",
+)
 
 
 @pytest.fixture(scope="module", params=[pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in KINDS])
@@ -232,8 +245,42 @@ def sutskever(p, source, target):
     return out, [np.zeros(len(source))] * len(target)
 
 
+def latent(p, source, target, monotonic):
+    """Wu & Cotterell 2018 and 2019: sums over every sequence of source positions, one by one."""
+    x = p["vocabulary.source_table"][source]
+    sides = []
+    for name, words in (("forward", x), ("backward", x[::-1])):
+        s, states = np.zeros(D), []
+        for one in words:
+            states.append(s := bahdanau_unit(p.under(f"encoder.{name}.0"), one, s))
+        sides.append(states)
+    h = np.concatenate([sides[0], sides[1][::-1]], axis=1)
+    s = np.tanh(p.linear("decoder.start_state.linear.0.0", sides[1][-1]))
+    scores, of_word = [], []
+    for before, word in zip([1, *target[:-1]], target, strict=True):
+        s = bahdanau_unit(p.under("decoder.layers.cells.0"), p["vocabulary.target_table"][before], s)
+        scores.append(np.exp(h @ p["score.weight"].T @ s))
+        vectors = np.tanh(p.linear("from_state", s) + p.linear("from_source", h))
+        of_word.append([np.exp(log_p(p, one)[word]) for one in vectors])
+    weights, likelihoods = np.zeros((len(target), len(source))), [1.0]
+    for step in range(len(target)):
+        total = 0.0
+        for path in itertools.product(range(len(source)), repeat=step + 1):
+            joint, before = 1.0, 0
+            for i, place in enumerate(path):
+                first = before if monotonic else 0
+                joint *= scores[i][place] / scores[i][first:].sum() if place >= first else 0.0
+                joint, before, alone = joint * of_word[i][place], place, joint
+            total += joint
+            weights[step, path[-1]] += alone / likelihoods[-1]
+        likelihoods.append(total)
+    return np.log(np.divide(likelihoods[1:], likelihoods[:-1])), weights
+
+
 ORDER = "rzn"
 PAPERS = {
+    "latent_independent": lambda *a: latent(*a, monotonic=False),
+    "latent_monotonic": lambda *a: latent(*a, monotonic=True),
     "bahdanau": lambda *a: rnnsearch(*a, attends=True),
     "encdec": lambda *a: rnnsearch(*a, attends=False),
     "luong": lambda *a: luong(*a, fed=True),
@@ -295,7 +342,15 @@ def test_padding_and_other_rows_change_nothing_and_all_parameters_matter(case):
     assert all(np.all(np.isfinite(g)) for g in gradients.values())
 
 
-@pytest.mark.parametrize("kind", [pytest.param("bahdanau", marks=pytest.mark.slow), "luong", "mocha"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("bahdanau", marks=pytest.mark.slow),
+        "luong",
+        "mocha",
+        pytest.param("latent_monotonic", marks=pytest.mark.slow),
+    ],
+)
 def test_beam_scores_equal_the_whole_forward_pass(kind):
     structure, parameters = built(**KINDS[kind])
 
@@ -318,6 +373,10 @@ def test_mistakes_are_named():
         built(alignment=dot, encoder={"kind": "bidirectional"}, decoder={"start": "projected"})
     with pytest.raises(ConfigError, match="decoder.start.kind: encoder_state passes 1 states of width 14"):
         built(encoder={"kind": "bidirectional"})
+    with pytest.raises(ConfigError, match="model.start.kind: encoder_state passes 1 states of width 14"):
+        built(kind="latent_alignment", start="encoder_state")
+    with pytest.raises(ConfigError, match="model.score.kind: dot needs equal widths; the decoder's state has 7"):
+        built(kind="latent_alignment", score={"kind": "dot"})
     with pytest.raises(ConfigError, match="recurrent reads a row as one; use buckets"):
         resolved().override([("data.batching", {"kind": "packed"})])
     with pytest.raises(ValueError, match="no dot product"):

@@ -2,6 +2,7 @@
 
 from attention_research.kernels.selection.gumbel import gumbel_attention, gumbel_softmax
 from attention_research.kernels.selection.hard import hard_attention, semi_sampled_attention
+from attention_research.kernels.selection.latent_monotonic import latent_monotonic
 from attention_research.kernels.selection.local import local_weights, local_window, predicted_centers
 from attention_research.kernels.selection.mocha import mocha_weights
 from attention_research.kernels.selection.monotonic import monotonic_alignment
