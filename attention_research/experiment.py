@@ -98,3 +98,34 @@ class ImageTextExperiment:
         self.decoding: Constructor = decoding
         self.evaluation: Constructor = evaluation
         self.evaluations: Mapping[str, Constructor] = evaluations
+
+
+class SeriesExperiment:
+    """An experiment with series of numbers. ``max_length`` (positions) and ``channels`` are passed to the sections.
+
+    ``channels`` is the number of numbers at each position.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_length: Positive,
+        channels: Positive,
+        task: Child["task"] = "regression",
+        data: Child["data"] = "adding",
+        model: Child["model"] = "series",
+        training: Child["training"],
+        parallel: Child["parallel"],
+        decoding: Child["decoding"],
+        evaluation: Child["evaluation"] = "regression",
+        evaluations: Children["evaluation"] = (),
+    ):
+        self.max_length, self.channels = max_length, channels
+        self.task: Constructor = task
+        self.data: Constructor = data
+        self.model: Constructor = model
+        self.training: Constructor = training
+        self.parallel: Constructor = parallel
+        self.decoding: Constructor = decoding
+        self.evaluation: Constructor = evaluation
+        self.evaluations: Mapping[str, Constructor] = evaluations

@@ -249,6 +249,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "experiment": "attention_research.experiment:Experiment",
         "images": "attention_research.experiment:ImageExperiment",
         "images_and_words": "attention_research.experiment:ImageTextExperiment",
+        "series": "attention_research.experiment:SeriesExperiment",
     },
     "task": {
         "translation": "attention_research.tasks.translation:Translation",
@@ -258,6 +259,8 @@ FAMILIES: dict[str, dict[str, str]] = {
         "classification": "attention_research.tasks.classification:Classification",
         "rationale": "attention_research.tasks.rationale:Rationale",
         "answers": "attention_research.tasks.answers:Answers",
+        "regression": "attention_research.tasks.regression:Regression",
+        "position_classes": "attention_research.tasks.position_classes:PositionClasses",
     },
     "data": {
         "pairs": "attention_research.data.pairs:PairData",
@@ -283,6 +286,8 @@ FAMILIES: dict[str, dict[str, str]] = {
         "generated_reviews": "attention_research.data.generated_reviews:GeneratedReviews",
         "recall": "attention_research.data.recall:Recall",
         "equations": "attention_research.data.equations:Equations",
+        "adding": "attention_research.data.adding:Adding",
+        "copy_memory": "attention_research.data.copy_memory:CopyMemory",
         "text_to_text": "attention_research.data.text_to_text:TextToText",
         "text": "attention_research.data.text:TextData",
         "windows": "attention_research.data.windows:Windows",
@@ -331,6 +336,12 @@ FAMILIES: dict[str, dict[str, str]] = {
         "cloze_classifier": "attention_research.models.classifiers.cloze_classifier:ClozeClassifier",
         "rationale": "attention_research.models.rationales.rationale:Rationale",
         "soft_attention_ratings": "attention_research.models.rationales.soft_attention:SoftAttentionRatings",
+        "series": "attention_research.models.series.model:SeriesModel",
+    },
+    "series_network": {
+        "recurrent": "attention_research.models.series.recurrent:RecurrentNetwork",
+        "temporal_convolution": "attention_research.models.series.temporal_convolution:TemporalConvolution",
+        "transformer": "attention_research.models.series.transformer:TransformerNetwork",
     },
     "encoder": {
         "transformer": "attention_research.models.encoder:Encoder",
@@ -448,6 +459,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     },
     "recurrent_cell": {
         "lstm": "attention_research.layers.recurrent.lstm:LSTMCell",
+        "lstm_forget_bias": "attention_research.layers.recurrent.lstm_forget_bias:ForgetBiasLSTMCell",
         "gru": "attention_research.layers.recurrent.gru:GRUCell",
         "gru_reset_before": "attention_research.layers.recurrent.gru_reset_before:GRUResetBeforeCell",
         "vanilla": "attention_research.layers.recurrent.vanilla:VanillaCell",
@@ -547,6 +559,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "sgd": "attention_research.training.optimizers:SGD",
         "adafactor": "attention_research.training.optimizers:Adafactor",
         "adadelta": "attention_research.training.optimizers:Adadelta",
+        "rmsprop": "attention_research.training.optimizers:RMSProp",
         "muon": "attention_research.training.muon:Muon",
         "simplex": "attention_research.training.simplex:Simplex",
     },
@@ -581,6 +594,8 @@ FAMILIES: dict[str, dict[str, str]] = {
         "rationale": "attention_research.tasks.rationale_evaluation:RationaleEvaluation",
         "captions": "attention_research.tasks.captioning_evaluation:CaptioningEvaluation",
         "answers": "attention_research.tasks.answers:AnswerEvaluation",
+        "regression": "attention_research.tasks.regression:RegressionEvaluation",
+        "position_classes": "attention_research.tasks.position_classes:PositionClassEvaluation",
     },
 }
 

@@ -23,7 +23,7 @@ from attention_research.tasks.evaluation_protocol import PERPLEXITY, ReadsOutput
 from attention_research.tasks.protocol import Task
 
 #: Each class of a family implements all of one of the first protocols, and all or nothing of each of the others.
-MODEL = (models.ScoresTokens, models.Classifies, models.Rates)
+MODEL = (models.ScoresTokens, models.Classifies, models.Rates, models.MapsSeries)
 WRITES = (models.Generates, models.Continues)
 MORE_OF_DATA = (data.HasText, data.HasTokens, data.HasTargets, data.ReadsText, data.WritesText)
 
@@ -197,7 +197,7 @@ def test_mypy_finds_nothing(root):
 #: Family -> the type that every kind of it has.
 TYPES = {
     "model": "Model",
-    "task": "Task[ScoresTokens] | Task[Classifies] | Task[Rates]",
+    "task": "Task[ScoresTokens] | Task[Classifies] | Task[Rates] | Task[MapsSeries]",
     "data": "Data",
     "alignment": "Alignment",
     "image_alignment": "Alignment",
@@ -216,7 +216,7 @@ def mistyped(one: Mistyped) -> Generates: return one
 def test_mypy_finds_every_kind_to_be_of_its_protocol(root, tmp_path):
     """One line for each kind that returns it as its protocol. Models that decode are also returned as `Generates`."""
     lines = ["from collections.abc import Mapping", "from typing import Any", "from jaxtyping import Array, Key"]
-    names = "Classifies, Continues, Generates, Model, Rates, ScoresTokens"
+    names = "Classifies, Continues, Generates, MapsSeries, Model, Rates, ScoresTokens"
     lines += [f"from {models.__name__} import {names}", f"from {Task.__module__} import Task"]
     lines.append(f"from {ScoresTexts.__module__} import ReadsOutputs, ScoresTexts")
     lines += [f"from {data.__name__} import Data", f"from {Alignment.__module__} import Alignment"]

@@ -26,7 +26,7 @@ class InMemory:
     name: str
     max_length: int
     numbers: dict[str, int]
-    fill: ClassVar[Mapping[str, int]] = {}
+    fill: ClassVar[Mapping[str, float]] = {}
     #: Arrays of a batch that are not int32 -> their dtype.
     dtypes: ClassVar[Mapping[str, str]] = {}
     #: The part of the data that a run keeps (`data.kept`); None before the run has started.

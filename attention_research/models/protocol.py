@@ -1,10 +1,11 @@
 """The model protocols: the contract between models and the tasks, decoders and tools that use them.
 
-A model is an NNX module that implements one of three protocols for training, which together form the type `Model`:
+A model is an NNX module that implements one of four protocols for training, which together form the type `Model`:
 
     ScoresTokens      log_likelihood(batch)      sequence models: translation, language models, captions
     Classifies        log_probabilities(batch)   one label an example: texts, images, pairs, questions
     Rates             read(source)               ratings of texts with the words that explain them
+    MapsSeries        values(batch)              numbers for each position of a series of numbers
 
 A model that generates text also implements one of these protocols, for decoding:
 
@@ -27,7 +28,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from jaxtyping import Array, Float, Int, Key
 
-#: Name -> array, as the data provide it (`data.protocol`): "source" and "target" [B T], "image" [B Y X C], "label" [B].
+#: Name -> array, as the data provide it (`data.protocol`): "source" and "target" [B T], "image" [B Y X C],
+#: "series" [B T C], "label" [B].
 Batch: TypeAlias = Mapping[str, Array]
 
 
@@ -68,6 +70,17 @@ class Rates(Protocol):
     def read(self, source: Int[Array, "B S"], *, key: Key[Array, ""] | None = None) -> dict[str, Any]:
         """{"ratings" [B R] in [0, 1], "selected" [B S] (True for the chosen words), "log_probability" [B S] of this
         choice, "weights" [B S]}."""
+        ...
+
+
+@runtime_checkable
+class MapsSeries(Protocol):
+    """A series of vectors of numbers to another one: position t of the result depends on positions 0..t."""
+
+    def values(
+        self, batch: Batch, *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T O"], dict[str, Any]]:
+        """(the values at each position of the "series" [B T C] of a batch, in float32; aux)."""
         ...
 
 
@@ -119,4 +132,4 @@ class Continues(Protocol):
 
 
 #: Every model has one of these types, so that a task can train it.
-Model: TypeAlias = ScoresTokens | Classifies | Rates
+Model: TypeAlias = ScoresTokens | Classifies | Rates | MapsSeries

@@ -2,8 +2,8 @@
 
 A task defines the loss of a batch and the number of items by which it is divided. It calls one method of a model
 (`models.protocol`), as its type shows: `Task[ScoresTokens]` trains models with likelihoods, `Task[Classifies]` models
-with classes, and `Task[Rates]` models with ratings. The train step, validation and evaluation use only the methods
-below. Evaluations score a trained model (`tasks.evaluation_protocol`).
+with classes, `Task[Rates]` models with ratings, and `Task[MapsSeries]` models of series of numbers. The train step,
+validation and evaluation use only the methods below. Evaluations score a trained model (`tasks.evaluation_protocol`).
 """
 
 from __future__ import annotations

@@ -87,6 +87,21 @@ class Adadelta:
         return optax.adadelta(schedule, self.rho, self.epsilon)
 
 
+class RMSProp:
+    """RMSProp, Tieleman & Hinton 2012 (lecture 6e), as in PyTorch: step = learning_rate g / (RMS[g]_t + epsilon).
+
+    RMS[g]^2_t = decay RMS[g]^2_{t-1} + (1 - decay) g^2 begins at 0. `decay` is the decay rate of this average; 0.99 is
+    PyTorch's.
+    """
+
+    def __init__(self, *, decay: Rate = 0.99, epsilon: PositiveFloat = 1e-8):
+        self.decay, self.epsilon = decay, epsilon
+
+    def __call__(self, schedule: optax.Schedule) -> optax.GradientTransformation:
+        """The transformation."""
+        return optax.rmsprop(schedule, self.decay, self.epsilon, eps_in_sqrt=False)
+
+
 class Adafactor:
     """Shazeer & Stern 2018, algorithms 4 and 5, without momentum, as T5 uses it (Raffel et al. 2020, section 3.1.2).
 

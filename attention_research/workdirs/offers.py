@@ -7,7 +7,7 @@ from typing import Any
 
 from attention_research import registry
 from attention_research.errors import ConfigError
-from attention_research.models.protocol import Classifies, Continues, Generates, Rates, ScoresTokens
+from attention_research.models.protocol import Classifies, Continues, Generates, MapsSeries, Rates, ScoresTokens
 
 #: Commands that every run supports.
 EVERY = ("evaluate", "export", "report", "compare", "status")
@@ -18,6 +18,7 @@ ABILITIES: dict[type, tuple[str, tuple[str, ...]]] = {
     Classifies: ("gives classes", ()),
     ScoresTokens: ("fills in hidden tokens", ("analyze",)),
     Rates: ("gives ratings with rationales", ()),
+    MapsSeries: ("maps series of numbers", ()),
 }
 #: Command -> what it needs from a model.
 NEEDS = {

@@ -37,7 +37,7 @@ def test_a_header_has_its_command_and_says_what_to_expect_of_every_variant(file)
     said = header(file)
     assert f"attention-research train --config={file}:" in re.sub(" +", " ", said)
     assert {name for name in variants(ROOT / file) if not re.search(rf"\b{name}\b", said)} == set()
-    assert re.search(r"\b(BLEU|F1|[Ee]rror rate|perplexity|accuracy|precision)\b", said)
+    assert re.search(r"\b(BLEU|F1|[Ee]rror rate|squared error|perplexity|accuracy|precision)\b", said)
     assert re.search(r"\b(seconds|minutes|hours|time)\b", said)
 
 

@@ -53,6 +53,33 @@ def test_it_and_its_gradients_are_pytorchs(W, left, masked, normal, torch):
         np.testing.assert_allclose(got, want.numpy(), atol=1e-4)
 
 
+@pytest.mark.parametrize("masked", ["whole", "padded", "taps"])
+@pytest.mark.parametrize("W, left, dilation", [(3, 2, 4), (4, 1, 3)], ids=["causal", "even"])
+def test_taps_may_be_some_positions_apart(W, left, dilation, masked, normal, torch):
+    """With a dilation it is PyTorch's dilated convolution, with gradients; a mask of taps hides each tap by itself."""
+    x, kernel, direction = normal(B, T, D), normal(W, D, O), normal(B, T, O)
+    mask = {"whole": None, "padded": REAL, "taps": seen_of(W)}[masked]
+    wide = lambda a: torch.tensor(np.asarray(a, np.float64), requires_grad=True)
+    tx, tkernel = wide(x), wide(kernel)
+    zeroed = tx * torch.tensor(np.asarray(REAL))[..., None] if masked == "padded" else tx
+    padded = torch.nn.functional.pad(zeroed.mT, (dilation * left, dilation * (W - 1 - left)))
+    if masked == "taps":  # tap by tap: what a tap reads is zeroed where the mask hides it
+        taps = [padded.mT[:, w * dilation : w * dilation + T] @ tkernel[w] for w in range(W)]
+        theirs = sum(torch.tensor(np.asarray(mask[..., w, None])) * tap for w, tap in enumerate(taps))
+    else:
+        theirs = torch.nn.functional.conv1d(padded, tkernel.permute(2, 1, 0), dilation=dilation).mT
+    (theirs * wide(direction).detach()).sum().backward()
+
+    def value(x, kernel):
+        y = sequence_convolution(x, kernel, left=left, dilation=dilation, mask=mask)
+        return jnp.sum(y * direction), y
+
+    gradients, ours = jax.jit(jax.grad(value, argnums=(0, 1), has_aux=True))(x, kernel)
+    np.testing.assert_allclose(ours, theirs.detach().numpy(), atol=1e-4)
+    for got, want in zip(gradients, (tx.grad, tkernel.grad), strict=True):
+        np.testing.assert_allclose(got, want.numpy(), atol=1e-4)
+
+
 @pytest.mark.parametrize("W, left", WINDOWS.values(), ids=WINDOWS)
 def test_a_mask_of_taps_cuts_each_window_by_itself(W, left, normal):
     """Dense convolution, and depthwise, which equals a dense one with a diagonal matrix for each tap."""

@@ -74,6 +74,11 @@ SECTIONS = {
     "transformer_captioner": {**TRANSFORMER, "features": CNN},
     "image_question_classifier": {**TRANSFORMER, "num_classes": 5, "readout_width": 7, "features": CNN},
     "pointer_generator": {"width": 12},
+    "series": {
+        "width": 12,
+        "channels": 2,
+        "network": {"kind": "temporal_convolution", "num_layers": 2, "kernel_width": 3},
+    },
 }
 
 

@@ -33,6 +33,7 @@ WITHOUT_CLAIMS = ("ablation/recall",)
 #: Study -> one row of each kind, for studies with many rows. Other studies run all rows.
 SMOKE = {
     "ablation/recall": "standard,gated_deltanet",
+    "bai2018/table1": "adding_tcn,adding_no_positions,copy_lstm_open",
     "g2p2018/table1": "gru_64,mocha",
     "nanogpt2022/shakespeare": "cpu",
     "power2022/grokking": "division,polynomial,s5_30",

@@ -7,7 +7,17 @@ import pytest
 
 from attention_research.config import ConfigError, load
 from attention_research.training.muon import Muon, hidden
-from attention_research.training.optimizers import SGD, Adadelta, Adafactor, Adam, AdamW, decayed, per_layer, stack_of
+from attention_research.training.optimizers import (
+    SGD,
+    Adadelta,
+    Adafactor,
+    Adam,
+    AdamW,
+    RMSProp,
+    decayed,
+    per_layer,
+    stack_of,
+)
 from attention_research.training.simplex import Simplex
 
 UPDATES = 5
@@ -92,6 +102,11 @@ def adadelta(rho, epsilon):
     return rule
 
 
+def rmsprop(decay, epsilon):
+    """Tieleman & Hinton 2012, with epsilon outside the root, as in PyTorch."""
+    return lambda x, g, t, rate, memory, name: x - rate * g / (np.sqrt(moving(memory, "g", g**2, decay)) + epsilon)
+
+
 def adafactor(exponent, clip, factored):
     """Shazeer & Stern 2018, algorithms 4 (matrices) and 5 (vectors)."""
     rms = lambda y: np.sqrt(np.mean(y**2))
@@ -145,6 +160,8 @@ PAPERS = {
     "adamw": (AdamW(weight_decay=0.3), adam(0.9, 0.999, 1e-8, 0.3)),
     "adadelta": (Adadelta(), adadelta(0.95, 1e-6)),
     "adadelta-other": (Adadelta(rho=0.6, epsilon=1e-2), adadelta(0.6, 1e-2)),
+    "rmsprop": (RMSProp(), rmsprop(0.99, 1e-8)),
+    "rmsprop-other": (RMSProp(decay=0.6, epsilon=0.1), rmsprop(0.6, 0.1)),
     "adafactor-factored": (Adafactor(min_dim_size_to_factor=5), adafactor(0.8, 1.0, True)),
     "adafactor-unfactored": (Adafactor(), adafactor(0.8, 1.0, False)),
     "adafactor-other": (
@@ -175,6 +192,7 @@ TORCH = {
     "adam": (Adam(b1=0.8, epsilon=1e-6), "Adam", dict(betas=(0.8, 0.98), eps=1e-6)),
     "adamw": (AdamW(weight_decay=0.2), "AdamW", dict(eps=1e-8, weight_decay=0.2)),
     "adadelta": (Adadelta(), "Adadelta", dict(rho=0.95, eps=1e-6)),
+    "rmsprop": (RMSProp(decay=0.9), "RMSprop", dict(alpha=0.9, eps=1e-8)),
     "sgd": (SGD(momentum=0.7, nesterov=True), "SGD", dict(momentum=0.7, nesterov=True)),
     "sgd-decayed": (SGD(momentum=0.7, weight_decay=0.2), "SGD", dict(momentum=0.7, weight_decay=0.2)),
 }

@@ -21,7 +21,8 @@ OFFERED = {
     "transformer_encoder": WRITE - {"generate"},
     **dict.fromkeys(
         ("text_classifier", "encoder_classifier", "pair_classifier", "cloze_classifier", "image_classifier",
-         "image_question_classifier", "vision_transformer", "rationale", "soft_attention_ratings"), set(offers.EVERY)),
+         "image_question_classifier", "vision_transformer", "rationale", "soft_attention_ratings", "series"),
+        set(offers.EVERY)),
 }  # fmt: skip
 #: One config for each kind of task and of data.
 CONFIGS = {

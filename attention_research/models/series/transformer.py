@@ -1,0 +1,39 @@
+"""A causal Transformer over a series of numbers: a matrix maps them to the width of the model."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Key
+
+from attention_research.layers.linear import Linear
+from attention_research.signatures import Child, Given, Positive, Rate
+
+
+class TransformerNetwork(nnx.Module):
+    """[B T I] -> [B T D]. Position t attends to positions 0..t, by default with rotary positions."""
+
+    def __init__(
+        self,
+        *,
+        input_width: Given[int],
+        width: Positive,
+        num_layers: Positive,
+        num_heads: Positive,
+        head_width: Positive | None = None,
+        dropout_rate: Rate,
+        self_attention: Child["causal_attention"] = "rotary",
+        feed_forward: Child["feed_forward"] = "dense",
+        norm: Child["norm"] = "layer_norm",
+        positions: Child["positions"] = "none",
+        stack: Child["causal_stack"] = "transformer",
+        rngs: nnx.Rngs,
+    ):
+        del num_layers, num_heads, head_width, dropout_rate  # inherited by the stack
+        del self_attention, feed_forward, norm, positions
+        self.input = Linear(input_width, width, rngs=rngs)
+        self.stack = stack(rngs=rngs)
+
+    def __call__(self, x: Float[Array, "B T I"], *, key: Key[Array, ""] | None = None) -> Float[Array, "B T D"]:
+        places = jnp.arange(x.shape[1], dtype=jnp.int32)[None]
+        return self.stack(self.input(x), places, None, key=key)[0]
