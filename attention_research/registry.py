@@ -285,6 +285,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "matching": "attention_research.data.matching:Matching",
         "generated_reviews": "attention_research.data.generated_reviews:GeneratedReviews",
         "recall": "attention_research.data.recall:Recall",
+        "induction": "attention_research.data.induction:Induction",
         "equations": "attention_research.data.equations:Equations",
         "adding": "attention_research.data.adding:Adding",
         "copy_memory": "attention_research.data.copy_memory:CopyMemory",

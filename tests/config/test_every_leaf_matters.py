@@ -185,6 +185,7 @@ ELSEWHERE = {
     ("experiment", "images_and_words"): "tests/config/test_image_experiments.py",
     ("data", "generated_reviews"): "tests/data/test_generated_reviews.py",
     ("data", "equations"): "tests/data/test_equations.py",
+    ("data", "induction"): "tests/data/test_induction.py",
     ("data", "recall"): "tests/data/test_recall.py",
     ("task", "answers"): "tests/tasks/test_answers.py",
     ("evaluation", "answers"): "tests/tasks/test_answers.py",

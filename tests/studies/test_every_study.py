@@ -36,6 +36,7 @@ SMOKE = {
     "bai2018/table1": "adding_tcn,adding_no_positions,copy_lstm_open",
     "g2p2018/table1": "gru_64,mocha",
     "nanogpt2022/shakespeare": "cpu",
+    "mamba2023/induction": "abs,xpos",
     "power2022/grokking": "division,polynomial,s5_30",
     "lake2018/table1": "length_overall,jump_best,simple_srn",
     "ontanon2021/addition": "rel2_eb",
