@@ -76,9 +76,10 @@ def no_mixing_of_packed(section: Section, sections: list[Section]) -> Broken:
 
 
 def one_example_a_row(section: Section, sections: list[Section]) -> Broken:
-    """A recurrent network reads a whole row, whatever the segments are."""
+    """A recurrent network or a feed-forward language model reads a whole row, whatever the segments are."""
+    whole = ("recurrent", "latent_alignment", "recurrent_language_model", "feed_forward_language_model")
     for other in sections:
-        if other.family == "model" and other.kind in ("recurrent", "latent_alignment", "recurrent_language_model"):
+        if other.family == "model" and other.kind in whole:
             return "kind", f"packed rows hold several sentences and {other.kind} reads a row as one; use buckets"
     return None
 

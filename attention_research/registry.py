@@ -292,6 +292,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "text_to_text": "attention_research.data.text_to_text:TextToText",
         "text": "attention_research.data.text:TextData",
         "windows": "attention_research.data.windows:Windows",
+        "running_text": "attention_research.data.running_text:RunningText",
     },
     "objective": {
         "span_corruption": "attention_research.data.objectives.span_corruption:SpanCorruption",
@@ -324,6 +325,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "copy_attention": "attention_research.models.copying.copy_attention:CopyAttention",
         "pointer_generator": "attention_research.models.copying.pointer_generator:PointerGenerator",
         "recurrent_language_model": "attention_research.models.recurrent_language_model:RecurrentLanguageModel",
+        "feed_forward_language_model": "attention_research.models.feed_forward_language_model:FeedForwardLanguageModel",
         "recurrent": "attention_research.models.recurrent.seq2seq:RecurrentSeq2Seq",
         "latent_alignment": "attention_research.models.recurrent.latent_alignment:LatentAlignment",
         "recurrent_captioner": "attention_research.models.captioning.recurrent_captioner:RecurrentCaptioner",

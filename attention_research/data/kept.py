@@ -52,6 +52,15 @@ class LeavesOut(Protocol):
         ...
 
 
+@runtime_checkable
+class NamesVocabularyText(Protocol):
+    """A choice of text whose vocabulary is not that of the training split."""
+
+    def vocabulary_text(self, texts: Mapping[str, tuple[list[str], list[str]]]) -> list[str]:
+        """The lines that the vocabulary is made from, given split -> (sources, targets)."""
+        ...
+
+
 class Trained:
     """A trained tokenizer, `stored`. `fit` returns it unchanged, whatever the text."""
 

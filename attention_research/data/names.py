@@ -48,6 +48,7 @@ OWN = (
         "news/bbc": "news stories of five classes, split by text (BBC, 2004 and 2005)",
         "shakespeare/plays": "eight plays as two texts, of 1,003,854 and 111,540 characters (Project Gutenberg)",
         "headlines/bbc": "the same stories without their titles, and the titles; versions of a story in one split",
+        "brown/words": "the Brown corpus in its order, 1,161,192 words, split as in Bengio et al. 2003",
         "trivia/red": "12,080 quiz questions of 39 topics and their short answers (Red, a chat program)",
         "dialogue/chitchat": "replies and the two turns before them, split by conversation (Chit-Chat Challenge, 2018)",
         "described_programs/python": "generated descriptions of small Python functions, and their code",
@@ -100,13 +101,14 @@ _PAIRS = (
     *("trivia", "dialogue", "described_programs", "run_lengths", "articles"),
 )
 _LABELLED_TEXTS = ("reviews", "news", "labelled_generated")
-_UNLABELLED_TEXTS = ("shakespeare",)
+_UNLABELLED_TEXTS = ("shakespeare", "brown")
 #: `data.kind` -> (what it reads, the builders of such sets). A kind that is absent here is not checked.
 READ_BY = {
     "pairs": ("pairs of texts", (*_PAIRS, *TFDS_BUILDERS)),
     "text_to_text": ("texts", (*_PAIRS, *_LABELLED_TEXTS, *TFDS_BUILDERS)),
     "text": ("texts", (*_LABELLED_TEXTS, *_UNLABELLED_TEXTS, *TEXT_BUILDERS)),
     "windows": ("texts", (*_LABELLED_TEXTS, *_UNLABELLED_TEXTS, *TEXT_BUILDERS)),
+    "running_text": ("texts", (*_LABELLED_TEXTS, *_UNLABELLED_TEXTS, *TEXT_BUILDERS)),
     "labelled": ("texts with one label each", _LABELLED_TEXTS),
     "images": ("images with one label each", LABELLED_IMAGES),
     "captions": ("images with captions", ("stamp_captions", "emoji_names", "coco_captions")),

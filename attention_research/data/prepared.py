@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from attention_research.data import sources, storage
-from attention_research.data.kept import LeavesOut, digest, trained_settings
+from attention_research.data.kept import LeavesOut, NamesVocabularyText, digest, trained_settings
 from attention_research.data.tokens import BySplit, TokenArray
 
 #: Seed of the permutation from which subsets are taken; a smaller subset is part of a larger one.
@@ -122,7 +122,8 @@ def _build(choice: Any, tokenizer: Any, report: Callable[[str], None]) -> tuple[
     the text. Holds the whole text in memory."""
     texts = {split: choice.text(split) for split in dict.fromkeys(("train", *choice.splits()))}
     train_source, train_target = texts["train"]
-    tokenizer.fit([*train_source, *train_target], report)
+    own = choice.vocabulary_text(texts) if isinstance(choice, NamesVocabularyText) else [*train_source, *train_target]
+    tokenizer.fit(own, report)
     lines = [side for split in texts for side in texts[split]]
     folder = storage.folder("tokens") / storage.content_hash([1, list(texts), tokenizer.fingerprint], *lines)
     with storage.locked(f"tokens-{folder.name}"):

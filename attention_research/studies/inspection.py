@@ -10,6 +10,9 @@ from attention_research.studies.loading import load_study
 from attention_research.studies.study import Study
 from attention_research.studies.trials import configuration
 
+#: The kinds of stages that train the module of the config.
+TRAINING = ("train", "finetune")
+
 
 def inspect_study(
     study: str | Study, *, scale: str = "paper", rows: Sequence[str] | None = None
@@ -18,8 +21,9 @@ def inspect_study(
 
     Returns one object for each row, with ``row`` (the printed name), ``id``, ``parameters``, ``flops`` (one step,
     forward and backward), ``published`` (the cells of the published table) and the study's own counts. A study that
-    only measures is counted by its ``count`` function at its largest point. Published rows that are not run at the
-    scale are included without counts, unless ``rows`` restricts the rows.
+    only measures is counted by its ``count`` function at its largest point. Rows that train nothing in a study that
+    trains have no counts. Published rows that are not run at the scale are included without counts, unless ``rows``
+    restricts the rows.
     """
     study = load_study(study) if isinstance(study, str) else study
     size = study.scale(scale)
@@ -30,7 +34,8 @@ def inspect_study(
     found = []
     for row in (row for row in study.rows if row.id in shown):
         config = configs.get(row.id)
-        if config is not None:
+        trained = any(stage.kind in TRAINING for stage in row.stages or size.stages or study.stages)
+        if config is not None and trained:
             from attention_research.training import inspection
 
             counted = inspection.inspect(config) | (study.counts(config) if study.counts else {})

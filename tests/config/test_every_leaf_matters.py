@@ -90,6 +90,7 @@ NEEDED = {
     "bahdanau": {"readout_width": 5},
     "reduced_rank": {"attention_width": 5},
     "recurrent_language_model": {"width": 12, "num_layers": 2},
+    "feed_forward_language_model": {"width": 12},
     "adaptive_input": {"cluster_sizes": (5, 7, 17), "cluster_widths": (12, 5, 3)},
     "adaptive_softmax": {"cluster_sizes": (5, 7, 17), "cluster_widths": (12, 5, 3)},
     "funnel": {"num_layers": 6},
@@ -187,6 +188,7 @@ ELSEWHERE = {
     ("data", "equations"): "tests/data/test_equations.py",
     ("data", "induction"): "tests/data/test_induction.py",
     ("data", "recall"): "tests/data/test_recall.py",
+    ("data", "running_text"): "tests/data/test_running_text.py",
     ("task", "answers"): "tests/tasks/test_answers.py",
     ("evaluation", "answers"): "tests/tasks/test_answers.py",
     ("data", "adding"): "tests/data/test_series.py",
@@ -303,7 +305,7 @@ class Probes:
         kind, length = (self.config.resolved["model"][name] for name in ("kind", "max_length"))
         if kind == "transformer_encoder":  # generates nothing
             return ()
-        if kind in ("transformer_decoder", "recurrent_language_model"):  # has no source
+        if kind in ("transformer_decoder", "recurrent_language_model", "feed_forward_language_model"):  # has no source
             first = lambda model: model.step(model.start(4), jnp.zeros(4, jnp.int32))[:2]
             return text_of(lambda model: first(structure.merge(*model)), model)
         decode = lambda model, source: self.parts.decoding()(structure.merge(*model), source, max_length=length)

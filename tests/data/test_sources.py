@@ -76,6 +76,8 @@ def test_the_sets_have_the_features_that_their_kinds_read():
             "pairs": len(texts) > 1,
             "text_to_text": len(texts) > 1,
             "text": "text" in texts,
+            "windows": "text" in texts,
+            "running_text": "text" in texts,
             "labelled": {"text", "label"} <= features.keys(),
             "images": {"image", "label"} <= features.keys(),
             "captions": {"image", "captions"} <= features.keys(),

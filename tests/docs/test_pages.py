@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 #: Name of a package in the sources -> the text after its version on the page.
-KINDS = {"Package": "", "SourcePackage": "", "DebianPackage": " (Debian)"}
+KINDS = {"Package": "", "SourcePackage": "", "DebianPackage": " (Debian)", "NpmPackage": " (npm)"}
 
 
 def packages() -> set[str]:

@@ -61,6 +61,7 @@ SECTIONS = {
     "recurrent": {"width": 12, "num_layers": 2},
     "latent_alignment": {"width": 12, "num_layers": 2},
     "recurrent_language_model": {"width": 12, "num_layers": 2},
+    "feed_forward_language_model": {"width": 12},
     "rationale": {"width": 12, "num_layers": 2, "embedding_width": 7},
     "soft_attention_ratings": {"width": 12, "num_layers": 2, "embedding_width": 7, "attention_width": 5},
     "conv_attention": {"width": 12},

@@ -38,6 +38,7 @@ SMOKE = {
     "nanogpt2022/shakespeare": "cpu",
     "mamba2023/induction": "abs,xpos",
     "power2022/grokking": "division,polynomial,s5_30",
+    "bengio2003/table1": "mlp3,mlp9,transformer,deleted_interpolation,kneser_ney_4,classes_150",
     "lake2018/table1": "length_overall,jump_best,simple_srn",
     "ontanon2021/addition": "rel2_eb",
     "ontanon2021/reversing": "abs",

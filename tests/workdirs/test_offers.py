@@ -16,8 +16,8 @@ WRITE = {"generate", "analyze", *offers.EVERY}
 OFFERED = {
     **dict.fromkeys(
         ("transformer", "shared_transformer", "language_model", "transformer_decoder", "recurrent_language_model",
-         "conv_attention", "copy_attention", "pointer_generator", "recurrent", "latent_alignment",
-         "recurrent_captioner", "transformer_captioner"), WRITE),
+         "feed_forward_language_model", "latent_alignment", "conv_attention", "copy_attention", "pointer_generator",
+         "recurrent", "recurrent_captioner", "transformer_captioner"), WRITE),
     "transformer_encoder": WRITE - {"generate"},
     **dict.fromkeys(
         ("text_classifier", "encoder_classifier", "pair_classifier", "cloze_classifier", "image_classifier",
