@@ -120,7 +120,7 @@ STUDY = Study(
     stages=(train, evaluate, measure(measure_network)),
     columns=(PARAMETERS, *COLUMNS),
     published="table1.csv",
-    compared={one.key: one.title for one in COLUMNS},
+    compared={one.key: one.title for one in COLUMNS if not one.key.endswith("ratio")},
     claims="../claims.csv",
     competence=(Competence("mlp1", "evaluate.perplexity", "bigram", rows=TRAINED),),
     verdicts=VERDICTS,
