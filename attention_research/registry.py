@@ -286,6 +286,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "generated_reviews": "attention_research.data.generated_reviews:GeneratedReviews",
         "recall": "attention_research.data.recall:Recall",
         "induction": "attention_research.data.induction:Induction",
+        "associative_recall": "attention_research.data.associative_recall:AssociativeRecall",
         "equations": "attention_research.data.equations:Equations",
         "adding": "attention_research.data.adding:Adding",
         "copy_memory": "attention_research.data.copy_memory:CopyMemory",
@@ -340,6 +341,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "rationale": "attention_research.models.rationales.rationale:Rationale",
         "soft_attention_ratings": "attention_research.models.rationales.soft_attention:SoftAttentionRatings",
         "series": "attention_research.models.series.model:SeriesModel",
+        "query_model": "attention_research.models.query_model:QueryModel",
     },
     "series_network": {
         "recurrent": "attention_research.models.series.recurrent:RecurrentNetwork",

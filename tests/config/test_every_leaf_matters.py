@@ -191,6 +191,8 @@ ELSEWHERE = {
     ("data", "running_text"): "tests/data/test_running_text.py",
     ("task", "answers"): "tests/tasks/test_answers.py",
     ("evaluation", "answers"): "tests/tasks/test_answers.py",
+    ("data", "associative_recall"): "tests/data/test_associative_recall.py",
+    ("model", "query_model"): "tests/models/test_query_model.py",
     ("data", "adding"): "tests/data/test_series.py",
     ("data", "copy_memory"): "tests/data/test_series.py",
     ("experiment", "series"): "tests/models/test_series.py",

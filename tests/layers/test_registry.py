@@ -75,6 +75,7 @@ SECTIONS = {
     "transformer_captioner": {**TRANSFORMER, "features": CNN},
     "image_question_classifier": {**TRANSFORMER, "num_classes": 5, "readout_width": 7, "features": CNN},
     "pointer_generator": {"width": 12},
+    "query_model": {"width": 12, "network": {"kind": "recurrent"}},
     "series": {
         "width": 12,
         "channels": 2,

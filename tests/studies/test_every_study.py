@@ -34,6 +34,7 @@ WITHOUT_CLAIMS = ("ablation/recall",)
 SMOKE = {
     "ablation/recall": "standard,gated_deltanet",
     "bai2018/table1": "adding_tcn,adding_no_positions,copy_lstm_open",
+    "zoology2023/figure2": "attention_64_0.00046,gru_64_0.0022",
     "g2p2018/table1": "gru_64,mocha",
     "nanogpt2022/shakespeare": "cpu",
     "mamba2023/induction": "abs,xpos",

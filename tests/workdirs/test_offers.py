@@ -19,6 +19,7 @@ OFFERED = {
          "feed_forward_language_model", "latent_alignment", "conv_attention", "copy_attention", "pointer_generator",
          "recurrent", "recurrent_captioner", "transformer_captioner"), WRITE),
     "transformer_encoder": WRITE - {"generate"},
+    "query_model": WRITE - {"generate"},
     **dict.fromkeys(
         ("text_classifier", "encoder_classifier", "pair_classifier", "cloze_classifier", "image_classifier",
          "image_question_classifier", "vision_transformer", "rationale", "soft_attention_ratings", "series"),

@@ -1,4 +1,4 @@
-"""A causal Transformer over a series of numbers: a matrix maps them to the width of the model."""
+"""A causal Transformer over vectors. A matrix maps vectors of another width than the model's to its width."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class TransformerNetwork(nnx.Module):
     ):
         del num_layers, num_heads, head_width, dropout_rate  # inherited by the stack
         del self_attention, feed_forward, norm, positions
-        self.input = Linear(input_width, width, rngs=rngs)
+        self.input = None if input_width == width else Linear(input_width, width, rngs=rngs)
         self.stack = stack(rngs=rngs)
 
     def __call__(self, x: Float[Array, "B T I"], *, key: Key[Array, ""] | None = None) -> Float[Array, "B T D"]:
         places = jnp.arange(x.shape[1], dtype=jnp.int32)[None]
-        return self.stack(self.input(x), places, None, key=key)[0]
+        return self.stack(x if self.input is None else self.input(x), places, None, key=key)[0]
