@@ -14,7 +14,7 @@ the whole corpus.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -75,10 +75,9 @@ class RunningText(Pairs):
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The texts of source and target of each row of a split."""
-        batches = [batch for _, batch in self.evaluation_batches(split, 256)]
-        decode = lambda side: self.tokenizer.decode([row for batch in batches for row in batch[side]])[:rows]
         rows = self._rows(split)
-        return decode("source"), decode("target")
+        batch = self._batch(split, range(rows), rows)
+        return self.tokenizer.decode(batch["source"]), self.tokenizer.decode(batch["target"])
 
     def sizes(self) -> dict[str, int]:
         """The number of rows of each split."""
@@ -112,7 +111,7 @@ class RunningText(Pairs):
         """Array name -> shape of the training batches; reads nothing."""
         return [{"source": (batch_size, self.context), "target": (batch_size, self.max_length)}]
 
-    def _batch(self, split: str, ids: Sequence[int], rows: int) -> Batch:
+    def _batch(self, split: str, ids: Iterable[int], rows: int) -> Batch:
         (shapes,) = self.train_shapes(rows)
         batch = {name: np.zeros(shape, np.int32) for name, shape in shapes.items()}
         stream = self.stream(split)

@@ -38,8 +38,8 @@ class Text(NamedTuple):
 
 def text_of(data: Any, tokens: int | None) -> Text:
     """The text of a data set, or its first `tokens` tokens of each split."""
-    splits = (np.asarray(data.stream(split)[:tokens], np.int64) for split in SPLITS)
-    return Text(*splits, data.tokenizer.size)
+    train, validation, test = (np.asarray(data.stream(split)[:tokens], np.int64) for split in SPLITS)
+    return Text(train, validation, test, data.tokenizer.size)
 
 
 @functools.cache
