@@ -20,6 +20,7 @@ SMALL = {
     "transformer_decoder": ("configs/language_modelling/transformer.py:smoke",
                             {"model.num_layers": 1, "model.width": 10, "data.sentinels": 1}),
     "recurrent_language_model": ("configs/language_modelling/recurrent.py:smoke", {"model.width": 7}),
+    "feed_forward_language_model": ("configs/language_modelling/brown.py:smoke", {"model.width": 7, "model.order": 3}),
 }  # fmt: skip
 #: Prompts of different lengths. The last row is padding.
 PROMPTS = np.asarray(
