@@ -50,6 +50,12 @@ class Reproduced:
         return predicted(self.ours)
 
     @property
+    def ratio(self) -> float | None:
+        """Our mean divided by the printed number; None without a number of ours, and for a printed 0."""
+        value, _ = number(self.printed)
+        return statistics.fmean(self.ours) / value if self.ours and value else None
+
+    @property
     def outcome(self) -> str:
         """Whether the printed number is inside, or why there is none of ours."""
         if not self.ours:

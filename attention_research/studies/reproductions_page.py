@@ -12,6 +12,7 @@ from pathlib import Path
 
 from attention_research import bundled
 from attention_research.studies import records
+from attention_research.studies.columns import significant
 from attention_research.studies.reproductions import (
     INSIDE,
     OUTSIDE,
@@ -26,6 +27,8 @@ from attention_research.studies.results import Results
 from attention_research.studies.rewriting import found_in
 from attention_research.studies.study import Study
 
+#: The page counts the cells with a difference up to this share of the printed number.
+NEAR = 0.05
 OUTCOMES = (INSIDE, OUTSIDE, UNRECORDED, UNRUN)
 
 
@@ -47,6 +50,11 @@ def sentence(found: list[Reproduced]) -> str:
     return f"{counts[INSIDE]} of {counts[INSIDE] + counts[OUTSIDE]} printed cells"
 
 
+def near(found: list[Reproduced]) -> int:
+    """The number of cells from which ours differs by at most `NEAR`."""
+    return sum(cell.ratio is not None and abs(cell.ratio - 1) <= NEAR for cell in found)
+
+
 def page(experiments: Path) -> str:
     """The text of docs/reproductions.md."""
     found = reproduced(experiments)
@@ -60,11 +68,11 @@ def page(experiments: Path) -> str:
         "# Printed cells beside ours",
         "These studies train models of the published size, on the published data or on data from the published "
         "generator. A printed number is inside if it could be another seed of ours: it lies in the 95 % prediction "
-        "interval of one more run, give or take half a unit of its last digit. Three seeds give wide intervals, and "
-        "one seed gives none, so that the printed number must equal ours. The last column says what differs from the "
-        "printed system. "
-        "`python -m attention_research.studies.reproductions_page` writes this page.",
-        f"{sentence(every)} that are recorded lie inside.",
+        "interval of one more run, give or take half a unit of its last digit. Three seeds give wide intervals. One "
+        "seed, or a model by counts, gives none, and the printed number must equal ours. The last column says what "
+        "differs from the printed system. `python -m attention_research.studies.reproductions_page` writes this page.",
+        f"{sentence(every)} that are recorded lie inside. Of {near(every)} of them, ours differs by at most "
+        f"{NEAR:.0%}.",
         "\n".join(lines),
         *(_section(study, of) for study, of in found.values()),
     ]
@@ -73,17 +81,22 @@ def page(experiments: Path) -> str:
 
 def _section(study: Study, found: list[Reproduced]) -> str:
     lines = [
-        "| row | what | printed | ours | interval | printed is | differs |",
-        f"|{' --- |' * 2}{' ---: |' * 3}{' --- |' * 2}",
+        "| row | what | printed | ours | ours / printed | interval | printed is | differs |",
+        f"|{' --- |' * 2}{' ---: |' * 4}{' --- |' * 2}",
     ]
     columns = {what: column for column in study.columns for key, what in study.compared.items() if key == column.key}
     for cell in found:
         ends = [columns[cell.what].text(end) for end in cell.interval] if cell.ours else []
-        several = len(cell.ours) > 1
         texts = (
-            cell.row, cell.what, cell.printed, f"{cell.text} ({len(cell.ours)})" if cell.ours else "",
-            " to ".join(ends) if several else "", cell.outcome, cell.differs,
-        )  # fmt: skip
+            cell.row,
+            cell.what,
+            cell.printed,
+            f"{cell.text} ({len(cell.ours)})" if cell.ours else "",
+            "" if cell.ratio is None else significant(3)(cell.ratio),
+            " to ".join(ends) if len(cell.ours) > 1 else "",
+            cell.outcome,
+            cell.differs,
+        )
         lines.append(f"| {' | '.join(text.replace('|', '/') for text in texts)} |")
     command = f"`attention-research reproduce {study.name} --scale={SCALE}`"
     return "\n\n".join(

@@ -63,7 +63,10 @@ def test_the_cells_of_a_study(tmp_path):
 
     recorded = Recorded(**{field.name: getattr(Results(study, "paper", study.rows, ()), field.name)
                            for field in dataclasses.fields(Results)})  # fmt: skip
-    assert [(cell.text, cell.outcome) for cell in reproductions.cells(recorded)] == [("1.5", INSIDE), ("", UNRUN)]
+    ours, other = reproductions.cells(recorded)
+    assert (ours.text, ours.outcome, ours.ratio) == ("1.5", INSIDE, 1.0)
+    assert (other.text, other.outcome, other.ratio) == ("", UNRUN, None)
+    assert Reproduced("row", "what", "0", (1.0,)).ratio is None
 
 
 def test_a_cell_without_a_number_is_an_error():
