@@ -71,8 +71,8 @@ def page(experiments: Path) -> str:
         "interval of one more run, give or take half a unit of its last digit. Three seeds give wide intervals. One "
         "seed, or a model by counts, gives none, and the printed number must equal ours. The last column says what "
         "differs from the printed system. `python -m attention_research.studies.reproductions_page` writes this page.",
-        f"{sentence(every)} that are recorded lie inside. Of {near(every)} of them, ours differs by at most "
-        f"{NEAR:.0%}.",
+        f"{sentence(every)} that are recorded lie inside. {near(every)} of our numbers differ by at most "
+        f"{100 * NEAR:g} % from the printed ones.",
         "\n".join(lines),
         *(_section(study, of) for study, of in found.values()),
     ]
