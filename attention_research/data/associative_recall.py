@@ -15,14 +15,11 @@ random numbers.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from attention_research.data import storage
-from attention_research.data.in_memory import InMemory
+from attention_research.data.drawn import Drawn
 from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
 from attention_research.signatures import Positive, PositiveFloat
@@ -65,7 +62,7 @@ def distinct(generator: np.random.Generator, rows: int, count: int, low: int, hi
         words[again] = generator.integers(low, high, (len(again), count))
 
 
-class AssociativeRecall(InMemory):
+class AssociativeRecall(Drawn):
     """Rows of `max_length` words with `pairs` pairs; batches have "source" [B T], and "places", "target" and "answers"
     [B pairs] (see the module docstring).
 
@@ -112,18 +109,6 @@ class AssociativeRecall(InMemory):
 
     def _made(self, split: str) -> Batch:
         return drawn(np.random.default_rng(_SEEDS[split]), self.numbers[split], **self.settings)
-
-    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """Makes the training split; later calls reuse it."""
-        del progress
-        self.arrays("train")
-        return self
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """A hash of the settings that determine the rows, and of the test split."""
-        test = [array.tobytes().hex() for _, array in sorted(self.arrays("test").items())]
-        return storage.content_hash([self.name, self.numbers, self.settings], test)
 
     def describe(self) -> str:
         """A one-line description for the user."""

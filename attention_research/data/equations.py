@@ -15,17 +15,14 @@ The tokens are the elements, in order, then the operation and the equals sign.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Int
 
-from attention_research.data import storage
-from attention_research.data.in_memory import InMemory
+from attention_research.data.drawn import Drawn
 from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
 from attention_research.signatures import Positive, Rate, Seed
@@ -58,7 +55,7 @@ def equations(operation: str) -> Int[np.ndarray, "N 3"]:
     return np.stack([a, b, (a + b if operation == "addition" else a**3 + a * b**2 + b) % MODULUS], axis=1)
 
 
-class Equations(InMemory):
+class Equations(Drawn):
     """Batches have "target" [B 5] and "answers" [B 5], 1 at c (see the module docstring).
 
     `operation` is addition, division, polynomial or s5. `train_fraction` of the equations, rounded, are for training.
@@ -107,18 +104,6 @@ class Equations(InMemory):
         answers = np.zeros_like(target)
         answers[:, -1] = 1
         return {"target": target, "answers": answers}
-
-    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """Makes the equations; later calls reuse them."""
-        del progress
-        self.arrays("train")
-        return self
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """A hash of the settings that determine the equations, and of the validation split."""
-        made = [array.tobytes().hex() for _, array in sorted(self.arrays("validation").items())]
-        return storage.content_hash([self.name, self.numbers, self.settings], made)
 
     def describe(self) -> str:
         """A one-line description for the user."""

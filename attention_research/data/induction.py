@@ -12,14 +12,9 @@ Training rows are new in each batch. The rows of validation have the same length
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Self
-
 import numpy as np
 
-from attention_research.data import storage
-from attention_research.data.in_memory import InMemory
+from attention_research.data.drawn import Drawn
 from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
 from attention_research.signatures import Positive
@@ -47,7 +42,7 @@ def rows(random: np.random.Generator, count: int, length: int, symbols: int) -> 
     return {"target": text[:, 1:].astype(np.int32), "target_before": text[:, 0].astype(np.int32), "answers": answers}
 
 
-class Induction(InMemory):
+class Induction(Drawn):
     """Rows of `max_length` tokens with one answer each (see the module docstring).
 
     `symbols` is the number of symbols with the trigger, and `held_out` that of validation rows.
@@ -64,7 +59,7 @@ class Induction(InMemory):
             raise ConfigError(f"data.symbols: expected 2 to vocabulary_size - {TRIGGER} = {vocabulary_size - TRIGGER}, "
                               f"got {symbols}")  # fmt: skip
         self.name, self.max_length, self.symbols = f"induction, {symbols} symbols", max_length, symbols
-        self.numbers = {"validation": held_out}
+        self.numbers, self.settings = {"validation": held_out}, {"length": max_length, "symbols": symbols}
         super().__init__()
 
     @property
@@ -81,18 +76,6 @@ class Induction(InMemory):
         part = batch_size // hosts
         made = rows(np.random.default_rng([seed, step]), batch_size, self.max_length, self.symbols)
         return {name: array[host * part : (host + 1) * part] for name, array in made.items()}
-
-    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """Makes the validation rows; later calls reuse them."""
-        del progress
-        self.arrays("validation")
-        return self
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """A hash of the settings that determine the rows, and of the validation rows."""
-        made = [array.tobytes().hex() for _, array in sorted(self.arrays("validation").items())]
-        return storage.content_hash([self.name, str(self.max_length)], made)
 
     def describe(self) -> str:
         """A one-line description for the user."""

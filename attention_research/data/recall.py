@@ -16,14 +16,11 @@ answers already given do not exclude any.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from attention_research.data import storage
-from attention_research.data.in_memory import InMemory
+from attention_research.data.drawn import Drawn
 from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
 from attention_research.signatures import Positive, PositiveFloat
@@ -70,7 +67,7 @@ def recalled(
     return {"target": target.astype(np.int32), "answers": answers}
 
 
-class Recall(InMemory):
+class Recall(Drawn):
     """Rows of `max_length` tokens with `pairs` pairs; batches have "target" and "answers" [B T] (see the module
     docstring).
 
@@ -119,18 +116,6 @@ class Recall(InMemory):
 
     def _made(self, split: str) -> Batch:
         return recalled(np.random.default_rng(_SEEDS[split]), self.numbers[split], **self.settings)
-
-    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """Makes the training split; later calls reuse it."""
-        del progress
-        self.arrays("train")
-        return self
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """A hash of the settings that determine the rows, and of the test split."""
-        test = [array.tobytes().hex() for _, array in sorted(self.arrays("test").items())]
-        return storage.content_hash([self.name, self.numbers, self.settings], test)
 
     def describe(self) -> str:
         """A one-line description for the user."""

@@ -5,20 +5,17 @@ A batch has "series" [B T C] float32, and the targets of its task (`tasks.regres
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
-from attention_research.data import storage
-from attention_research.data.in_memory import InMemory
+from attention_research.data.drawn import Drawn
 from attention_research.data.protocol import Batch
 
 _SEEDS = {"train": 1803, "validation": 1804, "test": 1805}
 
 
-class Series(InMemory):
+class Series(Drawn):
     """The base class of drawn series. A subclass defines `drawn`, `train_shapes` and the arrays of its targets.
 
     `settings` are those of `drawn`; together with the numbers of examples they determine the data.
@@ -37,18 +34,6 @@ class Series(InMemory):
 
     def _made(self, split: str) -> Batch:
         return self.drawn(np.random.default_rng(_SEEDS[split]), self.numbers[split])
-
-    def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
-        """Draws the training split; later calls reuse it."""
-        del progress
-        self.arrays("train")
-        return self
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """A hash of the settings that determine the examples, and of the test split."""
-        test = [array.tobytes().hex() for _, array in sorted(self.arrays("test").items())]
-        return storage.content_hash([self.name, self.max_length, self.numbers, self.settings], test)
 
     def describe(self) -> str:
         """A one-line description for the user."""
