@@ -39,7 +39,7 @@ class RegressionEvaluation(Evaluation):
     needs = ("values",)
     metrics = (
         Metric(
-            "mean_squared_error",
+            "squared_error",
             "mean squared error",
             "lower",
             digits=2,
@@ -56,12 +56,12 @@ class RegressionEvaluation(Evaluation):
         return {"value": last(model, batch, None)}
 
     def score(self, triples: Iterable[tuple[np.ndarray, Mapping, Mapping]], data: Any) -> Scores:
-        """`mean_squared_error`, `constant_error` (that of always answering the mean of training), and `examples`."""
+        """`squared_error`, `constant_error` (that of always answering the mean of training), and `examples`."""
         pairs = [(batch["value"][ids >= 0], outputs["value"][ids >= 0]) for ids, batch, outputs in triples]
         wanted, given = (np.concatenate(side).astype(np.float64) for side in zip(*pairs, strict=True))
         mean = float(np.mean(data.arrays("train")["value"], dtype=np.float64))
         return {
-            "mean_squared_error": float(np.mean((given - wanted) ** 2)),
+            "squared_error": float(np.mean((given - wanted) ** 2)),
             "constant_error": float(np.mean((mean - wanted) ** 2)),
             "examples": len(wanted),
         }
@@ -69,7 +69,7 @@ class RegressionEvaluation(Evaluation):
     def summary(self, scores: Mapping[str, Any]) -> str:
         """The scores in one line."""
         constant = f"always the mean of training {scores['constant_error']:.4f}"
-        return f"mean squared error {scores['mean_squared_error']:.2e} · {scores['examples']:,} examples · {constant}"
+        return f"mean squared error {scores['squared_error']:.2e} · {scores['examples']:,} examples · {constant}"
 
 
 def last(model: MapsSeries, batch: Mapping[str, Array], key: Key[Array, ""] | None) -> Float[Array, "B"]:

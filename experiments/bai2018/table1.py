@@ -18,7 +18,7 @@ from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Case, Verdict, compare, conclude, decide
 
 CONFIG = "configs/series/memory.py"
-ERROR, LOSS = "evaluate.mean_squared_error", "evaluate.position_loss"
+ERROR, LOSS = "evaluate.squared_error", "evaluate.position_loss"
 MEMORYLESS = "evaluate.memoryless_loss"
 #: A recurrent model has no memory of the symbols if its loss is at least this share of the loss without a memory.
 SHARE = 0.95

@@ -28,7 +28,7 @@ LONG = {
 }
 ROWS = (
     Row("cpu", "nanoGPT's settings for a CPU"),
-    Row("long", "the same, 10,000 steps of 32 x 128 characters", LONG, at={"smoke": {}, "quick": {}}),
+    Row("long", "the same, 10,000 steps of 32 x 128 characters", LONG, scales=("paper",)),
 )
 
 

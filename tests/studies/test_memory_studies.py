@@ -31,7 +31,7 @@ def test_the_rows_of_bai_have_the_published_sizes(studies):
     assert float(published(study)["copy_tcn"]["loss a position"]) == 3.5e-5
 
 
-COPY, ADD = "evaluate.position_loss", "evaluate.mean_squared_error"
+COPY, ADD = "evaluate.position_loss", "evaluate.squared_error"
 
 
 def of_bai(study, losses, errors):

@@ -49,7 +49,7 @@ def test_regression_is_the_squared_error_of_the_last_position():
     expected[:5, -1, 0] = 2 * (given - wanted)
     np.testing.assert_allclose(gradient, expected, rtol=1e-5)  # 0 and not NaN where a row only fills the batch
     scores = evaluation.score([(ids, batch, evaluation.outputs(Given(jnp.asarray(numbers)), batch))], data)
-    assert scores["mean_squared_error"] == pytest.approx(metrics.mean_squared_error(wanted, given))
+    assert scores["squared_error"] == pytest.approx(metrics.mean_squared_error(wanted, given))
     mean = np.full(5, data.arrays("train")["value"].mean())
     assert scores["constant_error"] == pytest.approx(metrics.mean_squared_error(wanted, mean))
     assert scores["examples"] == 5 and "5 examples" in evaluation.summary(scores)
@@ -104,4 +104,4 @@ def test_a_small_model_trains_and_is_evaluated(variant, tmp_path):
     assert main(["train", f"--config=series/memory:{variant}", f"--workdir={run}", *arguments]) == 0
     assert main(["evaluate", f"--workdir={run}"]) == 0
     found = json.loads((run / "evaluation.json").read_text())
-    assert found["examples"] == 32 and 0 < found["mean_squared_error" if variant == "adding" else "position_loss"] < 9
+    assert found["examples"] == 32 and 0 < found["squared_error" if variant == "adding" else "position_loss"] < 9
