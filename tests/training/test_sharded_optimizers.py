@@ -127,6 +127,7 @@ KINDS = {
     "sgd": {"momentum": 0.5},
     "adadelta": {},
     "muon": {},
+    "rmsprop": {"epsilon": 0.1},
     "simplex": {"inner": {"kind": "sgd", "momentum": 0.5}},
 }
 
