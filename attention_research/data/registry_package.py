@@ -34,6 +34,8 @@ class Package:
     #: The name of the registry, and advice to the user if the download fails.
     registry: ClassVar[str] = "the package registry"
     advice: ClassVar[str] = "check the network and pip's index settings, or put the wheel at"
+    #: The end of the archive's file name.
+    suffix: ClassVar[str] = ".whl"
 
     name: str
     version: str
@@ -47,7 +49,7 @@ class Package:
     @property
     def path(self) -> Path:
         """The path of the finished download."""
-        return storage.folder("downloads") / f"{self.name}-{self.version}.whl"
+        return storage.folder("downloads") / f"{self.name}-{self.version}{self.suffix}"
 
     @property
     def given(self) -> str:
@@ -66,10 +68,7 @@ class SourcePackage(Package):
     To learn its metadata, pip runs the setup.py of the archive, after it has compared the archive with the SHA-256.
     """
 
-    @property
-    def path(self) -> Path:
-        """The path of the finished download."""
-        return storage.folder("downloads") / f"{self.name}-{self.version}.tar.gz"
+    suffix: ClassVar[str] = ".tar.gz"
 
     @property
     def given(self) -> str:

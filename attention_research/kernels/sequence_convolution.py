@@ -24,10 +24,9 @@ def sequence_convolution(
 ) -> Float[Array, "B T O"]:
     """The convolution in x's dtype, with sums in float32. With `left` W // 2 it is centred, with W - 1 causal.
 
-    `mask` is True at non-padding positions [B T], or where position i attends to position
-    i + dilation (w - left) [B T W]. Other
-    positions count as 0. With a mask [B T W], the windows of all positions are laid out next to each other, which takes
-    W times the memory of x. Raises ValueError naming the argument and the axis.
+    `mask` is True at non-padding positions [B T], or where position i attends to position i + dilation (w - left)
+    [B T W]. Other positions count as 0. With a mask [B T W], the windows of all positions are laid out next to each
+    other, which takes W times the memory of x. Raises ValueError naming the argument and the axis.
 
     >>> x, kernel = jnp.asarray([[[1.0], [2.0], [4.0]]]), jnp.asarray([10.0, 1.0]).reshape(2, 1, 1)
     >>> sequence_convolution(x, kernel, left=1)[0, :, 0].tolist()

@@ -217,6 +217,8 @@ def _validate(
 
 def _reached(settings: Training, workdir: Path) -> int:
     """The number of validations at the end of the log that are as good as `training.stop_at` asks."""
+    if settings.stop_at is None:
+        return 0
     by_step: dict[int, dict[str, list[float]]] = {}
     for line in read_metrics(workdir):
         if line["split"] == "validation":

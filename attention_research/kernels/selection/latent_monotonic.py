@@ -9,10 +9,10 @@ all positions that are left.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from attention_research.kernels.attention.arguments import softmax_or_zero
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
 
@@ -37,6 +37,4 @@ def latent_monotonic(
     if mask is not None:
         left = left & mask[:, None] & mask[:, :, None]
     logits = jnp.broadcast_to(scores.astype(dtype)[:, None], (scores.shape[0], length, length))
-    moves = jax.nn.softmax(logits, axis=-1, where=left)
-    moves = jnp.where(left, moves, jnp.zeros_like(moves))
-    return einsum("BK,BKJ->BJ", previous.astype(dtype), moves)
+    return einsum("BK,BKJ->BJ", previous.astype(dtype), softmax_or_zero(logits, left))

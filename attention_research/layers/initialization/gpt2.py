@@ -1,8 +1,8 @@
 """The initialization of GPT-2, Radford et al. 2019, section 2.3, with the standard deviation of the released code.
 
 All kernels and tables are N(0, 0.02^2). The output projections of residual branches are divided by the square root of
-the number of branches: 2 L for L layers of attention and a feed-forward. Biases, gains
-and the filters of convolutions over single channels keep their initial values.
+the number of branches: 2 L for L layers of attention and a feed-forward. Biases, gains and the filters of convolutions
+over single channels keep their initial values.
 """
 
 from __future__ import annotations

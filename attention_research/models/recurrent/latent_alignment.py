@@ -13,7 +13,7 @@ updated by the output y_{i-1} before a_i is predicted: this is the forward algor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from attention_research.layers.alignment.scores.score import Score
 from attention_research.layers.dropout import dropout
+from attention_research.layers.initialization.as_built import AsBuilt
 from attention_research.layers.linear import Linear
 from attention_research.models.recurrent.fixed_vector import FixedVectorDecoder
 from attention_research.models.recurrent.seq2seq import RecurrentSeq2Seq
@@ -61,11 +62,10 @@ class LatentAlignment(RecurrentSeq2Seq):
         rngs: nnx.Rngs,
     ):
         layers = {"num_layers": num_layers, "width": width, "dropout_rate": dropout_rate, "cell": cell, "start": start}
-        later: Callable[..., Any] = lambda: lambda model, rngs: None
         super().__init__(
             vocabulary_size=vocabulary_size, max_length=max_length, width=width, embedding_width=embedding_width,
             dtype=dtype, vocabulary=vocabulary, encoder=encoder, decoder=partial(FixedVectorDecoder, **layers),
-            initialization=later, rngs=rngs,
+            initialization=AsBuilt, rngs=rngs,
         )  # fmt: skip
         keys = self.encoder.output_width
         self.dropout_rate = dropout_rate

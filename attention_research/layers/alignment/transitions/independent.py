@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float
+
+from attention_research.kernels.attention.arguments import softmax_or_zero
 
 
 class IndependentPositions(nnx.Module):
@@ -16,5 +17,4 @@ class IndependentPositions(nnx.Module):
     ) -> Float[Array, "B S"]:
         """The softmax of the scores over non-padding positions."""
         del previous
-        weights = jax.nn.softmax(scores.astype(jnp.float32), axis=-1, where=real)
-        return jnp.where(real, weights, jnp.zeros_like(weights))
+        return softmax_or_zero(scores.astype(jnp.float32), real)
