@@ -30,9 +30,9 @@ class FeedForwardLanguageModel(nnx.Module):
     units.
 
     If a batch has a source, it is the text before the target (`data.running_text`). Padding stands before the first
-    word of a text, with a vector of its own. `step` does not read BOS, which is no word of the text. The output kernel
-    has the rows of W, if `direct`, and then those of U. Vectors begin with N(0, 1/10), kernels with N(0, 1 / rows),
-    biases with 0. The model has no dropout.
+    word of a text and has its own vector. `step` skips BOS, because it is not a word of the text. The output kernel has
+    the rows of W, if `direct`, and then those of U. Vectors begin with N(0, 1/10), kernels with N(0, 1 / rows), biases
+    with 0. The model has no dropout.
     """
 
     def __init__(

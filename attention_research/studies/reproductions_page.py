@@ -1,4 +1,4 @@
-"""Writes docs/reproductions.md: every printed cell of the studies at a paper's own size, and ours beside it.
+"""Writes docs/reproductions.md: the printed cells of the studies that train models of the published size, and ours.
 
     python -m attention_research.studies.reproductions_page > docs/reproductions.md
 

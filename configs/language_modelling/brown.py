@@ -1,4 +1,4 @@
-"""The neural probabilistic language model of Bengio et al. 2003 on the Brown corpus, and a Transformer beside it.
+"""The neural probabilistic language model of Bengio et al. 2003 on the Brown corpus, and a Transformer.
 
     attention-research train    --config=configs/language_modelling/brown.py:mlp --workdir=runs/mlp
     attention-research evaluate --workdir=runs/mlp                # perplexity, and that of a unigram model

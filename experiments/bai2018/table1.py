@@ -1,4 +1,4 @@
-"""Bai, Kolter & Koltun 2018, Table 1: recurrence and convolution on long memory, and causal attention beside them.
+"""Bai, Kolter & Koltun 2018, Table 1: recurrence, convolution and causal attention on problems of long memory.
 
     attention-research reproduce bai2018/table1 --scale=paper
 
