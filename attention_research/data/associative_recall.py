@@ -15,11 +15,9 @@ random numbers.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from attention_research.data.drawn import Drawn
+from attention_research.data.pairs_to_recall import PairsToRecall, query_places
 from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
 from attention_research.signatures import Positive, PositiveFloat
@@ -40,10 +38,7 @@ def drawn(
     half = vocabulary_size // 2
     keys = distinct(generator, rows, pairs, 1, half)
     values = distinct(generator, rows, pairs, half, vocabulary_size)
-    space = length // 2 - pairs
-    # The order of log p + Gumbel noise is that of draws without replacement.
-    noisy = (power - 1) * np.log(np.arange(1, space + 1)) + generator.gumbel(size=(rows, space))
-    places = 2 * pairs + 2 * np.argsort(-noisy, axis=1)[:, :pairs]
+    places = query_places(generator, rows, length=length, pairs=pairs, power=power)
     source = np.zeros((rows, length), np.int32)
     source[:, 0 : 2 * pairs : 2], source[:, 1 : 2 * pairs : 2] = keys, values
     np.put_along_axis(source, places, keys.astype(np.int32), axis=1)
@@ -62,7 +57,7 @@ def distinct(generator: np.random.Generator, rows: int, count: int, low: int, hi
         words[again] = generator.integers(low, high, (len(again), count))
 
 
-class AssociativeRecall(Drawn):
+class AssociativeRecall(PairsToRecall):
     """Rows of `max_length` words with `pairs` pairs; batches have "source" [B T], and "places", "target" and "answers"
     [B pairs] (see the module docstring).
 
@@ -82,30 +77,18 @@ class AssociativeRecall(Drawn):
         train_examples: Positive = 100_000,
         held_out: Positive = 3000,
     ):
-        if max_length % 2 or 4 * pairs > max_length:
-            raise ConfigError(
-                f"data.pairs: {pairs} pairs and as many queries need an even max_length of at least {4 * pairs}; got "
-                f"{max_length}"
-            )
-        if vocabulary_size // 2 - 1 < pairs:
-            raise ConfigError(
-                f"data.pairs: keys are words below vocabulary_size / 2; {pairs} of them need at least {2 * pairs + 2} "
-                f"words; got {vocabulary_size}"
-            )
-        self.name, self.max_length, self.pairs = f"associative recall of {pairs} pairs", max_length, pairs
-        self.numbers = {"train": train_examples, "validation": held_out, "test": held_out}
-        self.settings: dict[str, Any] = {
+        settings = {
             "length": max_length,
             "pairs": pairs,
             "vocabulary_size": vocabulary_size,
             "power": power,
         }
-        super().__init__()
-
-    @property
-    def chance(self) -> float:
-        """The share of right answers of a model that always answers with one of the values of the row."""
-        return 1 / self.pairs
+        super().__init__("associative recall", train_examples, held_out, settings)
+        if vocabulary_size // 2 - 1 < pairs:
+            raise ConfigError(
+                f"data.pairs: keys are words below vocabulary_size / 2; {pairs} of them need at least {2 * pairs + 2} "
+                f"words; got {vocabulary_size}"
+            )
 
     def _made(self, split: str) -> Batch:
         return drawn(np.random.default_rng(_SEEDS[split]), self.numbers[split], **self.settings)

@@ -16,11 +16,9 @@ answers already given do not exclude any.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from attention_research.data.drawn import Drawn
+from attention_research.data.pairs_to_recall import PairsToRecall, query_places
 from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
 from attention_research.signatures import Positive, PositiveFloat
@@ -51,10 +49,7 @@ def recalled(
     first_value = FIRST + (vocabulary_size - FIRST) // 2
     keys = np.stack([generator.choice(np.arange(FIRST, first_value), pairs, replace=False) for _ in range(rows)])
     values = generator.integers(first_value, vocabulary_size, (rows, pairs))
-    places = length // 2 - pairs
-    # The order of log p + Gumbel noise is that of draws without replacement.
-    noisy = (power - 1) * np.log(np.arange(1, places + 1)) + generator.gumbel(size=(rows, places))
-    query = 2 * pairs + 2 * np.argsort(-noisy, axis=1)[:, :pairs]
+    query = query_places(generator, rows, length=length, pairs=pairs, power=power)
 
     target = np.full((rows, length), UNKNOWN)
     if random_fillers:
@@ -67,7 +62,7 @@ def recalled(
     return {"target": target.astype(np.int32), "answers": answers}
 
 
-class Recall(Drawn):
+class Recall(PairsToRecall):
     """Rows of `max_length` tokens with `pairs` pairs; batches have "target" and "answers" [B T] (see the module
     docstring).
 
@@ -88,31 +83,19 @@ class Recall(Drawn):
         train_examples: Positive = 100_000,
         held_out: Positive = 3000,
     ):
-        if max_length % 2 or 4 * pairs > max_length:
-            raise ConfigError(
-                f"data.pairs: {pairs} pairs and as many queries need an even max_length of at least {4 * pairs}; got "
-                f"{max_length}"
-            )
-        if (vocabulary_size - FIRST) // 2 < pairs:
-            raise ConfigError(
-                f"data.pairs: {pairs} keys are half of the words; they need a vocabulary_size of at least "
-                f"{FIRST + 2 * pairs}; got {vocabulary_size}"
-            )
-        self.name, self.max_length, self.pairs = f"recall of {pairs} pairs", max_length, pairs
-        self.numbers = {"train": train_examples, "validation": held_out, "test": held_out}
-        self.settings: dict[str, Any] = {
+        settings = {
             "length": max_length,
             "pairs": pairs,
             "vocabulary_size": vocabulary_size,
             "power": power,
             "random_fillers": random_fillers,
         }
-        super().__init__()
-
-    @property
-    def chance(self) -> float:
-        """The share of right answers of a model that always answers with one of the values of the row."""
-        return 1 / self.pairs
+        super().__init__("recall", train_examples, held_out, settings)
+        if (vocabulary_size - FIRST) // 2 < pairs:
+            raise ConfigError(
+                f"data.pairs: {pairs} keys are half of the words; they need a vocabulary_size of at least "
+                f"{FIRST + 2 * pairs}; got {vocabulary_size}"
+            )
 
     def _made(self, split: str) -> Batch:
         return recalled(np.random.default_rng(_SEEDS[split]), self.numbers[split], **self.settings)
