@@ -14,19 +14,17 @@ the whole corpus.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from attention_research.data.names import check_name
-from attention_research.data.pairs import Pairs
 from attention_research.data.protocol import Batch
 from attention_research.data.text import ChunkPlan, Documents
+from attention_research.data.text_rows import TextRows
 from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
 from attention_research.signatures import Child, NonNegative, Positive
-
-_EVALUATION_SEED = 2003
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,12 +36,14 @@ class WholeCorpus(Documents):
         return [line for split in texts for line in texts[split][0]]
 
 
-class RunningText(Pairs):
+class RunningText(TextRows):
     """The texts of a TFDS set as one running text (see the module docstring); the interface is that of `Pairs`.
 
     An example is a row, and its id is its number in the text. Each epoch has the rows of the training split in its own
     random order. `context` is the number of tokens that a row reads before those that it predicts.
     """
+
+    evaluation_seed = 2003
 
     def __init__(
         self,
@@ -65,9 +65,7 @@ class RunningText(Pairs):
 
     def _stream(self, split: str) -> np.ndarray:
         """All tokens of a split in the order of the text."""
-        if split not in self._prepared.tokens:
-            raise ConfigError(f"{self.name} has no split {split!r}; it has {', '.join(self._prepared.tokens)}")
-        texts = self._prepared.tokens[split][0]
+        texts = self._texts(split)
         return np.delete(texts.flat, texts.offsets[1:] - 1)  # a text ends with the end of sentence
 
     def _rows(self, split: str) -> int:
@@ -76,21 +74,8 @@ class RunningText(Pairs):
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The texts of source and target of each row of a split."""
         rows = self._rows(split)
-        batch = self._batch(split, range(rows), rows)
+        batch = self._taken(split, range(rows), rows)
         return self.tokenizer.decode(batch["source"]), self.tokenizer.decode(batch["target"])
-
-    def sizes(self) -> dict[str, int]:
-        """The number of rows of each split."""
-        return {split: self._rows(split) for split in self._prepared.tokens}
-
-    @property
-    def dropped(self) -> int:
-        """0: every token is in a row."""
-        return 0
-
-    def shortened(self) -> dict[str, int]:
-        """Empty: nothing is truncated."""
-        return {}
 
     def describe(self) -> str:
         """A one-line description for the user: name, tokens, size of the vocabulary."""
@@ -105,13 +90,13 @@ class RunningText(Pairs):
             raise ConfigError(f"training.batch_size: {batch_size} rows do not divide over {hosts} hosts")
         part = batch_size // hosts
         rows = self.plan(seed, batch_size)[step][host * part : (host + 1) * part]
-        return self._batch("train", [row for _, row in rows], part)
+        return self._taken("train", [row for _, row in rows], part)
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
         """Array name -> shape of the training batches; reads nothing."""
         return [{"source": (batch_size, self.context), "target": (batch_size, self.max_length)}]
 
-    def _batch(self, split: str, ids: Iterable[int], rows: int) -> Batch:
+    def _taken(self, split: str, ids: Iterable[int], rows: int) -> Batch:
         (shapes,) = self.train_shapes(rows)
         batch = {name: np.zeros(shape, np.int32) for name, shape in shapes.items()}
         stream = self.stream(split)
@@ -121,20 +106,6 @@ class RunningText(Pairs):
             batch["source"][row, : len(before)] = before
             batch["target"][row, : len(after)] = after
         return batch
-
-    # Evaluation
-
-    def evaluation_batches(
-        self, split: str, batch_size: int, examples: int | None = None
-    ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """(example ids [B], batch) over a split in its order, or over `examples` rows of a fixed permutation, in their
-        order. Row i of a batch is example ids[i]; -1 marks rows that only fill the last batch."""
-        ids = np.arange(self._rows(split))
-        if examples is not None:
-            ids = np.sort(np.random.default_rng(_EVALUATION_SEED).permutation(ids)[:examples])
-        for start in range(0, len(ids), batch_size):
-            some = ids[start : start + batch_size]
-            yield np.pad(some, (0, batch_size - len(some)), constant_values=-1), self._batch(split, some, batch_size)
 
     def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
         """The whole split as one sequence; of `examples` of it, the rows as separate sequences."""

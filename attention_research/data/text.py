@@ -8,23 +8,23 @@ same for all models and seeds.
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from attention_research.data import sources
 from attention_research.data.names import check_name
 from attention_research.data.objectives.masked_tokens import MaskedText, MaskedTokens
-from attention_research.data.pairs import Pairs
 from attention_research.data.prepared import Named, chosen
 from attention_research.data.protocol import Batch
 from attention_research.data.sentinels import WithSentinels
+from attention_research.data.text_rows import TextRows
 from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
 from attention_research.signatures import Child, Positive
 from attention_research.tokens import EOS, PAD
 
-_ORDER_SEED, _EVALUATION_SEED = 1910, 10683
+_ORDER_SEED = 1910
 #: In a set without a validation split, one training document in this many is for validation.
 HELD_OUT = 100
 
@@ -83,13 +83,15 @@ class ChunkPlan:
         return [(epoch, int(self._order(epoch)[place])) for epoch, place in places]
 
 
-class TextData(Pairs):
+class TextData(TextRows):
     """A TFDS set of texts, its vocabulary, and its batches; the interface is that of `Pairs`.
 
     `max_length` limits source and target; `objective` makes them from the longest chunks that this allows. The last
     `sentinels` of the `vocabulary_size` tokens are sentinels (`sentinels.WithSentinels`), and the tokenizer has that
     many fewer tokens. `train_examples` selects that many documents of a fixed permutation of the training split.
     """
+
+    evaluation_seed = 10683
 
     def __init__(
         self,
@@ -139,9 +141,7 @@ class TextData(Pairs):
 
     def _chunks(self, split: str) -> Chunks:
         """The raw tokens of a split's examples."""
-        if split not in self._prepared.tokens:
-            raise ConfigError(f"{self.name} has no split {split!r}; it has {', '.join(self._prepared.tokens)}")
-        chunks = Chunks(self._prepared.tokens[split][0], self.lengths.raw)
+        chunks = Chunks(self._texts(split), self.lengths.raw)
         if not len(chunks):
             raise ConfigError(
                 f"data.max_length: the {split} text of {self.name} is shorter than {self.lengths.raw} tokens"
@@ -154,19 +154,6 @@ class TextData(Pairs):
         decode = lambda side: self.tokenizer.decode([tokens[tokens != EOS] for tokens in side])
         source, target = (decode(side) for side in zip(*examples, strict=True))
         return source, target
-
-    def sizes(self) -> dict[str, int]:
-        """The number of chunks of each split."""
-        return {split: len(self.chunks(split)) for split in self._prepared.tokens}
-
-    @property
-    def dropped(self) -> int:
-        """0: no document is left out."""
-        return 0
-
-    def shortened(self) -> dict[str, int]:
-        """Empty: documents are concatenated, not truncated."""
-        return {}
 
     def describe(self) -> str:
         """A one-line description for the user: name, chunks, pieces."""
@@ -206,7 +193,7 @@ class TextData(Pairs):
 
     def evaluated(self, split: str, chunk: int) -> tuple[np.ndarray, np.ndarray]:
         """(source, target) of a chunk, the same for every model and seed."""
-        return self._example(split, chunk, _EVALUATION_SEED, chunk)
+        return self._example(split, chunk, self.evaluation_seed, chunk)
 
     def masked_text(self, split: str, examples: int | None = None) -> MaskedText | None:
         """A split, or `examples` of it, as a model reads it; None if the objective does not mask tokens in place."""
@@ -217,17 +204,8 @@ class TextData(Pairs):
         targets = [one["target"][one["source"] != PAD] for one in batches]
         return MaskedText(source, np.concatenate([np.zeros(0, np.int32), *targets]), self.objective.mask)
 
-    def evaluation_batches(
-        self, split: str, batch_size: int, examples: int | None = None
-    ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """(example ids [B], batch) over a split, each chunk exactly once, or over `examples` of a fixed permutation.
+    def _rows(self, split: str) -> int:
+        return len(self.chunks(split))
 
-        Row i of a batch is example ids[i]; -1 marks rows that only fill the last batch.
-        """
-        ids = np.arange(len(self.chunks(split)))
-        if examples is not None:
-            ids = np.sort(np.random.default_rng(_EVALUATION_SEED).permutation(ids)[:examples])
-        for start in range(0, len(ids), batch_size):
-            some = ids[start : start + batch_size]
-            batch = self._batch([self.evaluated(split, int(chunk)) for chunk in some], batch_size)
-            yield np.pad(some, (0, batch_size - len(some)), constant_values=-1), batch
+    def _taken(self, split: str, ids: np.ndarray, rows: int) -> Batch:
+        return self._batch([self.evaluated(split, int(chunk)) for chunk in ids], rows)

@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from attention_research.data import sources
 from attention_research.data.names import check_name
-from attention_research.data.pairs import Pairs
 from attention_research.data.prepared import Named
 from attention_research.data.protocol import Batch
+from attention_research.data.text_rows import TextRows
 from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
 from attention_research.signatures import Child, Positive
-
-_EVALUATION_SEED = 1337
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +37,13 @@ class WholeTexts(Named):
         return [text.decode() if isinstance(text, bytes) else str(text) for text in texts], []
 
 
-class Windows(Pairs):
+class Windows(TextRows):
     """A TFDS set of texts, its vocabulary, and windows of `max_length` tokens; the interface is that of `Pairs`.
 
     `name` is a set with a feature text, and `tokenizer` its vocabulary, such as `characters`.
     """
+
+    evaluation_seed = 1337
 
     def __init__(
         self,
@@ -67,29 +67,14 @@ class Windows(Pairs):
 
     def _stream(self, split: str) -> np.ndarray:
         """The tokens of a split, document after document."""
-        if split not in self._prepared.tokens:
-            raise ConfigError(f"{self.name} has no split {split!r}; it has {', '.join(self._prepared.tokens)}")
-        tokens = np.asarray(self._prepared.tokens[split][0].flat, np.int32)
+        tokens = np.asarray(self._texts(split).flat, np.int32)
         if len(tokens) <= self.max_length:
             raise ConfigError(f"data.max_length: the {split} text of {self.name} has only {len(tokens)} tokens, "
                               f"and a window needs {self.max_length + 1}")  # fmt: skip
         return tokens
 
-    def sizes(self) -> dict[str, int]:
-        """The number of windows of each split that do not overlap."""
-        return {split: self._windows(split) for split in self._prepared.tokens}
-
-    def _windows(self, split: str) -> int:
+    def _rows(self, split: str) -> int:
         return -(-(len(self.stream(split)) - 1) // self.max_length)
-
-    @property
-    def dropped(self) -> int:
-        """0: no token is left out."""
-        return 0
-
-    def shortened(self) -> dict[str, int]:
-        """Empty: no text is truncated."""
-        return {}
 
     def describe(self) -> str:
         """A one-line description for the user: name, tokens, windows."""
@@ -98,7 +83,7 @@ class Windows(Pairs):
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """(an empty text, the text to predict) of each window of a split in evaluation."""
-        windows = [self._window(split, number) for number in range(self._windows(split))]
+        windows = [self._window(split, number) for number in range(self._rows(split))]
         return [""] * len(windows), self.tokenizer.decode(windows)
 
     def _window(self, split: str, number: int) -> np.ndarray:
@@ -127,26 +112,14 @@ class Windows(Pairs):
 
     # Evaluation
 
-    def evaluation_batches(
-        self, split: str, batch_size: int, examples: int | None = None
-    ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """(window numbers [B], batch) over a split, or over `examples` of a fixed permutation of its windows.
-
-        Row i of a batch is window ids[i]; -1 marks rows that only fill the last batch.
-        """
-        ids, stream = np.arange(self._windows(split)), self.stream(split)
-        if examples is not None:
-            ids = np.sort(np.random.default_rng(_EVALUATION_SEED).permutation(ids)[:examples])
-        for start in range(0, len(ids), batch_size):
-            some = ids[start : start + batch_size]
-            target = np.zeros((batch_size, self.max_length), np.int32)
-            before = np.zeros(batch_size, np.int32)
-            before[: len(some)] = stream[some * self.max_length]
-            for row, number in enumerate(some):
-                window = self._window(split, int(number))
-                target[row, : len(window)] = window
-            batch = {"target": target, "target_before": before}
-            yield np.pad(some, (0, batch_size - len(some)), constant_values=-1), batch
+    def _taken(self, split: str, ids: np.ndarray, rows: int) -> Batch:
+        (shapes,) = self.train_shapes(rows)
+        batch = {name: np.zeros(shape, np.int32) for name, shape in shapes.items()}
+        batch["target_before"][: len(ids)] = self.stream(split)[ids * self.max_length]
+        for row, number in enumerate(ids):
+            window = self._window(split, int(number))
+            batch["target"][row, : len(window)] = window
+        return batch
 
     def target_sentences(self, split: str, examples: int | None = None) -> TokenArray:
         """The whole text of a split as one sequence, so that n-gram models read on from window to window; or the
