@@ -68,8 +68,9 @@ ON_FOUR_DEVICES = """
     SIZES = {"data": 1, "fsdp": 1, "tensor": 1, "sequence": 1, "expert": 1}
 
     def parts_of(kind, settings):
+        normalised = kind in ("adam", "adamw", "adafactor", "muon", "rmsprop")
         optimizer = [("training.optimizer", {"kind": kind, **settings}), ("training.schedule", "constant"),
-                     ("training.learning_rate", 0.02 if kind in ("adam", "adamw", "adafactor", "muon") else 0.5)]
+                     ("training.learning_rate", 0.02 if normalised else 0.5)]
         model = dict(width=16, num_heads=4, num_layers=2, dropout_rate=0.1)
         parts = build_experiment(resolved(**model).override([("vocabulary_size", 32), *optimizer]))
         make, training = lambda rngs: parts.model(rngs=rngs), parts.training()
