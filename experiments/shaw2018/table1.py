@@ -11,10 +11,9 @@ without giving a number.
 from __future__ import annotations
 
 from attention_research.studies import Budget, Study
-from attention_research.studies.competence import Competence
 
 from .figures import draw_rows
-from .systems import COLUMNS, NOTES, attention, row, scales
+from .systems import COLUMNS, NOTES, attention, competent, row, scales
 from .verdicts import relative_helps
 
 #: The rows that are run at `smoke`.
@@ -38,7 +37,7 @@ STUDY = Study(
     published="table1.csv",
     compared={"evaluate.bleu": "BLEU En-De"},
     claims="../claims.csv",
-    competence=(Competence("base_relative", "evaluate.perplexity", "trigram"),),
+    competence=competent("base_relative"),
     verdicts={"relative-positions-help": relative_helps},
     figures=(draw_rows,),
     notes=NOTES,
