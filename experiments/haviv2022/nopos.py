@@ -2,10 +2,11 @@
 
     attention-research reproduce haviv2022/nopos --scale=cpu
 
-The data are film reviews in rows of running text. The rows have no positions, learned positions, sinusoids or ALiBi;
-then the same with half the width and depth, with rows a quarter as long (and the same number of tokens per batch), and
-as masked language models, whose mask gives no information about order. The published perplexities (Tables 1 to 4) are
-for WikiText-103 and the Pile, with 247 million and 1.3 billion parameters: compare rows, not columns.
+The data are film reviews in rows of running text, read by character at `cpu`. The rows have no positions, learned
+positions, sinusoids or ALiBi; then the same with half the width and depth, with rows a quarter as long (and the same
+number of tokens per batch), and as masked language models, whose mask gives no information about order. The published
+perplexities (Tables 1 to 4) are for WikiText-103 and the Pile, with 247 million and 1.3 billion parameters: compare
+rows, not columns.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, STE
 from attention_research.studies.competence import Competence
 
 from .nopos_verdict import close, draw
-from .schemes import CONFIG, SCHEMES
+from .schemes import CHARACTERS, CONFIG, SCHEMES
 
 #: The other axes of Haviv et al.: suffix of the row id -> suffix of the name, overrides.
 SIZES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -66,7 +67,7 @@ STUDY = Study(
     rows=rows(),
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2),
-        "cpu": Scale(f"{CONFIG}:cpu", seeds=3, jobs=2, replicas=True),
+        "cpu": Scale(f"{CONFIG}:cpu", CHARACTERS, seeds=3, jobs=2, replicas=True),
         "gpu": Scale(f"{CONFIG}:cpu", GPU, seeds=3),
     },
     columns=(PARAMETERS, STEPS_PER_SECOND, LOSS, PERPLEXITY),
@@ -92,7 +93,7 @@ STUDY = Study(
     verdicts={"no-positions-still-works": close},
     figures=(draw,),
     notes=(
-        "Perplexity per word piece of test reviews that are cut into rows. For a masked model it is that of the masked "
+        "Perplexity per token of test reviews that are cut into rows. For a masked model it is that of the masked "
         "tokens only.",
         "The seeds of a row were trained together on the same batches.",
     ),

@@ -65,7 +65,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
         axis.set_xticks(range(len(SCHEMES)), [SHOWN.get(scheme, scheme) for scheme in SCHEMES], rotation=90)
         axis.set_title(name, loc="left", fontsize=11)
         axis.margins(x=0.15, y=0.15)
-    axes[0, 0].set_ylabel("perplexity per word piece")
+    axes[0, 0].set_ylabel("perplexity per token")
     where = folder / "perplexity.png"
     save(
         figure,

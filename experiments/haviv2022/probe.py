@@ -22,7 +22,7 @@ from attention_research.studies.figures import COLOURS, Figure, canvas, caption,
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Case, Verdict, decide
 
-from .schemes import CONFIG, SCHEMES
+from .schemes import CHARACTERS, CONFIG, SCHEMES
 
 #: The number of positions of the published curve.
 PRINTED_POSITIONS = 1024
@@ -92,7 +92,7 @@ STUDY = Study(
     ),
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1, settings={"probed": 8, "examples": 8, "steps": 4}),
-        "cpu": Scale(f"{CONFIG}:cpu", seeds=3, jobs=2, replicas=True),
+        "cpu": Scale(f"{CONFIG}:cpu", CHARACTERS, seeds=3, jobs=2, replicas=True),
         "gpu": Scale(f"{CONFIG}:cpu", {"model.num_layers": 12, "training.steps": 10_000}, seeds=3),
     },
     stages=(train, evaluate, measure(measure_probe)),

@@ -2,9 +2,9 @@
 
     attention-research reproduce press2022/extrapolation --scale=cpu
 
-Causal language models of film reviews are trained on rows of 128 tokens and tested on rows that are 1, 2, 4 and 8 times
-as long, of the same text. Learned positions have a table of 1,024 rows, of which training reaches the first 128. For a
-row that is longer than the table the layer raises an error.
+Causal language models of film reviews, read by character at `cpu`, are trained on rows of 128 tokens and tested on rows
+that are 1, 2, 4 and 8 times as long, of the same text. Learned positions have a table of 1,024 rows, of which training
+reaches the first 128. For a row that is longer than the table the layer raises an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, caption, legend, mark_plainly, row_styles, save
 from attention_research.studies.results import Results
 
-from ..haviv2022.schemes import CONFIG, NONE, SCHEMES
+from ..haviv2022.schemes import CHARACTERS, CONFIG, NONE, SCHEMES
 from .measures import measure_lengths
 from .verdicts import VERDICTS
 
@@ -53,8 +53,8 @@ def draw(results: Results, folder: Path) -> Figure | None:
     axes[0].set_xticks(factors, [str(factor) for factor in factors])
     axes[0].set_yscale("log")
     mark_plainly(axes[0].yaxis)
-    axes[0].set_ylabel("perplexity per word piece")
-    axes[1].set_ylabel("loss, nats per word piece")
+    axes[0].set_ylabel("perplexity per token")
+    axes[1].set_ylabel("loss, nats per token")
     legend(figure, columns=6)
     for axis, label in zip(
         axes, ("length of the text / training length", "position in the longest texts / training length"), strict=True
@@ -78,7 +78,8 @@ STUDY = Study(
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", {"max_length": 128, "data.max_length": 32}, seeds=1, jobs=2,
                        settings={"factors": (1, 2, 4), "tokens": 256}),
-        "cpu": Scale(f"{CONFIG}:cpu", {"max_length": 1024, "data.max_length": 128}, seeds=3, jobs=2, replicas=True,
+        "cpu": Scale(f"{CONFIG}:cpu", {**CHARACTERS, "max_length": 1024, "data.max_length": 128},
+                     seeds=3, jobs=2, replicas=True,
                      settings={"factors": FACTORS, "tokens": 65_536}),
         "gpu": Scale(f"{CONFIG}:cpu", {"max_length": 4096, "data.max_length": 512, "model.num_layers": 12,
                                        "model.width": 512, "model.num_heads": 8, "training.steps": 20_000},

@@ -96,7 +96,7 @@ def test_gain_and_bias_may_cost_nothing_or_a_slight_share(study):
 
 
 def test_faster_means_that_every_seed_is_at_the_set_loss_before_any_without(study):
-    target = math.log(100) - 0.5
+    target = math.log(100) - 1.0
 
     def judge(ours, theirs):
         curve = lambda step: [[10.0, 6.0], [float(step), target - 0.01 if step < 400 else 6.0]]
@@ -125,7 +125,7 @@ def test_small_changes_are_judged_by_activation_and_gain(study):
 
 
 def test_layer_norm_has_to_stop_what_grows_begin_nothing_and_be_sooner(study):
-    target = math.log(100) - 0.5
+    target = math.log(100) - 1.0
 
     def judge(theirs=300, **growth):
         curves = {row: [[[float(at), target]]] * 3 for row, at in (("layer_norm", 50), ("none", theirs))}

@@ -5,9 +5,9 @@ parameters.
 
 With random weights (`rank_collapse`, after Dong et al. 2021), the study measures the distance of the outputs from their
 mean vector by depth, for stacks of self-attention on random vectors: attention alone, with a residual connection, with
-a feed-forward network, and with both, without normalization. Trained are causal language models of film reviews with
-one, two and four layers, with the feed-forward network or with three times the heads instead, which makes the
-parameters agree within 0.2 %. Measured are the loss, the next-token accuracy, and the same distance by layer.
+a feed-forward network, and with both, without normalization. Trained are causal language models of the characters of
+film reviews with one, two and four layers, with the feed-forward network or with three times the heads instead, which
+makes the parameters agree within 0.2 %. Measured are the loss, the next-token accuracy, and the same distance by layer.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed, significant
 from attention_research.studies.competence import Competence
 
+from ...haviv2022.schemes import CHARACTERS, CONFIG
 from .figures import draw_distances, draw_quality
 from .rank_collapse import measure_stack, measure_states
 from .verdicts import DEPTHS, VERDICTS
 
-CONFIG = "configs/language_modelling/transformer.py"
 LARGE = ("cpu", "gpu")
 #: Row -> its name, the width of the feed-forward network (None: none), whether there is a residual connection.
 STACKS = {
@@ -46,7 +46,8 @@ def model(depth: int, *, feed_forward: bool) -> Row:
     name = f"{depth} layer{'s' * (depth > 1)}, " + ("feed-forward" if feed_forward else "three times the heads")
     changed = {"model.num_layers": depth, **({} if feed_forward else without(4, 16))}
     small = {} if feed_forward else without(2, 8)
-    return Row(f"{'with' if feed_forward else 'without'}_{depth}", name, changed, at={"smoke": small}, stages=TRAINED,
+    at = {"smoke": small, "cpu": {**CHARACTERS, **changed}}
+    return Row(f"{'with' if feed_forward else 'without'}_{depth}", name, changed, at=at, stages=TRAINED,
                scales=None if depth == 2 and not feed_forward else LARGE)  # fmt: skip
 
 

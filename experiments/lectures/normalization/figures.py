@@ -128,7 +128,7 @@ def draw_training(results: Results, folder: Path) -> Figure | None:
     said += [f"{name} {statistics.fmean(numbers):.1f}" for name, numbers in values.items() if numbers]
     axis.set_xscale("log")
     mark_plainly(axis.xaxis)
-    axis.set_xlabel("perplexity per word piece")
+    axis.set_xlabel("perplexity per character")
     where = folder / "perplexity.png"
     save(
         figure,

@@ -9,10 +9,10 @@ The study has four parts:
 - The error of a small network by batch size with either norm (`batch_sizes`).
 - Random networks (`amplification`): the growth of a relative change of the first weights through 32 dense layers, with
   and without layer norm, by activation and gain.
-- Trained causal language models of film reviews with eight layers: without norm, with layer norm, with RMS norm, with
-  layer norm without gain and bias, and with layer norm whose statistics are detached from the gradient (Xu et al.
-  2019); pre-norm and post-norm, each with and without a warm-up (Xiong et al. 2020); without norm and with layer norm
-  at three learning rates. Gradients by layer are measured before and after training.
+- Trained causal language models of the characters of film reviews with eight layers: without norm, with layer norm,
+  with RMS norm, with layer norm without gain and bias, and with layer norm whose statistics are detached from the
+  gradient (Xu et al. 2019); pre-norm and post-norm, each with and without a warm-up (Xiong et al. 2020); without norm
+  and with layer norm at three learning rates. Gradients by layer are measured before and after training.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, significant
 from attention_research.studies.competence import Competence
 
+from ...haviv2022.schemes import CHARACTERS, CONFIG
 from . import changes, verdicts
 from .amplification import ACTIVATIONS, measure_amplification
 from .batch_sizes import measure_batch_sizes
@@ -30,7 +31,6 @@ from .figures import draw_amplification, draw_batch_sizes, draw_gradients, draw_
 from .formulas import NORMS, SLIPS, measure_formula, measure_neighbours
 from .layer_gradients import measure_gradients
 
-CONFIG = "configs/language_modelling/transformer.py"
 LARGE = ("cpu", "gpu")
 LAYERS = ("self_attention", "feed_forward")
 NO_WARMUP: dict[str, Any] = {"training.schedule.warmup_steps": 0}
@@ -63,14 +63,22 @@ def models() -> tuple[Row, ...]:
     """The trained rows."""
     stages = (train, evaluate, measure(measure_gradients))
     found = [
-        Row(id, name, overrides, scales=None if id == "detached" else LARGE, stages=stages)
+        Row(
+            id,
+            name,
+            overrides,
+            at={"cpu": {**CHARACTERS, **overrides}},
+            scales=None if id == "detached" else LARGE,
+            stages=stages,
+        )
         for id, (name, overrides) in MODELS.items()
     ]
     for speed, rate in RATES.items():
         for id in ("none", "layer_norm"):
             name, overrides = MODELS[id]
             changed = {**overrides, "training.learning_rate": rate}
-            found.append(Row(f"{id}_{speed}", f"{name}, rate {rate}", changed, scales=LARGE, stages=stages))
+            at = {"cpu": {**CHARACTERS, **changed}}
+            found.append(Row(f"{id}_{speed}", f"{name}, rate {rate}", changed, at=at, scales=LARGE, stages=stages))
     return tuple(found)
 
 

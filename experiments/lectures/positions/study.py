@@ -12,7 +12,7 @@ The study has five parts:
 - Layers: whether attention weights change when the whole text is shifted.
 - Order: the Transformer of `lectures/scaling` copies letters (generated text) with positions in both stacks, in one, or
   in none.
-- Language models of film reviews with each position scheme, with rows of 128 tokens.
+- Language models of film reviews with each position scheme, with rows of 128 tokens (characters at `cpu`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed, significant
 from attention_research.studies.competence import Competence
 
-from ...haviv2022.schemes import CONFIG, NONE, SCHEMES
+from ...haviv2022.schemes import CHARACTERS, CONFIG, NONE, SCHEMES
 from ..recall import measure_recall
 from .codes import measure_codes
 from .figures import draw_codes, draw_sinusoid
@@ -90,7 +90,8 @@ ROWS = (
       for id, name in SHIFTED.items()),
     *(Row(f"order_{id}", f"copying, {name}", {**ordered(encoder, decoder), **STEPS}, scales=LARGE,
           stages=(train, measure(measure_recall))) for id, (name, encoder, decoder) in ORDER.items()),
-    *(Row(f"lm_{id}", f"language model, {name}", overrides, at={"smoke": overrides if id != "added" else {}},
+    *(Row(f"lm_{id}", f"language model, {name}", overrides,
+          at={"smoke": overrides if id != "added" else {}, "cpu": {**CHARACTERS, **overrides}},
           scales=None if id == "concatenated" else LARGE, stages=(train, evaluate))
       for id, (name, overrides) in LANGUAGE.items()),
 )  # fmt: skip
@@ -132,6 +133,7 @@ STUDY = Study(
         "Encodings have width 128. Smallest distance: between two of 10,000 steps. Variation of distance: that at "
         "offsets 1, 4 and 16 over positions and over texts of 50, 500 and 5,000 steps. Largest value: at 5,000 steps.",
         "Change of weights: the largest change of an attention weight when the text is shifted by 37 positions.",
-        "Copying uses generated text; chance is 1/512. Perplexity is that of test reviews in rows of 128 tokens.",
+        "Copying uses generated text; chance is 1/512. Perplexity is that of the characters of test reviews in "
+        "rows of 128.",
     ),
 )
