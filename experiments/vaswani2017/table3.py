@@ -115,7 +115,7 @@ class Sizes:
 
 SIZES = {
     "smoke": Sizes(num_layers=3, width=32, hidden_width=64, num_heads=8, steps=2),
-    "cpu": Sizes(num_layers=3, width=128, hidden_width=512, num_heads=8, steps=2000, big_steps=2000),
+    "cpu": Sizes(num_layers=3, width=128, hidden_width=512, num_heads=8, steps=4000, big_steps=4000),
     "gpu": Sizes(num_layers=6, width=256, hidden_width=1024, num_heads=8, steps=20_000),
     "paper": Sizes(num_layers=6, width=512, hidden_width=2048, num_heads=8, steps=100_000),
 }
@@ -148,11 +148,12 @@ ROWS = tuple(
 
 #: The rows of the claims.
 CLAIMED = ("base", "heads_1", "heads_4", "heads_16", "heads_32", "key_16", "key_32", "layers_2", "layers_4", "learned")
-#: The settings of `cpu`, those of `shaw2018`.
+#: The settings of `cpu`. After 2,000 updates, `base` had 16.6 BLEU on validation strings that are unlike all training
+#: strings, and 18 is required, so it has 4,000.
 STRINGS = {
     "vocabulary_size": 2000,
-    "training.schedule.warmup_steps": 200,
-    "training.checkpoint_every": 2000,
+    "training.schedule.warmup_steps": 400,
+    "training.checkpoint_every": 4000,
     "training.eval_every": 500,
 }
 GPU = {
