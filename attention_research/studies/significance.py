@@ -14,7 +14,7 @@ from jaxtyping import Float
 if TYPE_CHECKING:
     from attention_research.studies.results import Results
 
-_NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(?=$| )")
+_NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e-?\d+)?(?=$| )")
 
 
 class Difference(NamedTuple):
@@ -124,8 +124,8 @@ def _interval(rho: float, pairs: int, free: int, level: float) -> Correlation:
 def leading_number(cell: str) -> float | None:
     """The number at the start of a published cell; None if there is none.
 
-    >>> [leading_number(cell) for cell in ("18.22 ± 0.03", "1,024", "213M", "")]
-    [18.22, 1024.0, None, None]
+    >>> [leading_number(cell) for cell in ("18.22 ± 0.03", "1,024", "5.3e-5", "213M", "")]
+    [18.22, 1024.0, 5.3e-05, None, None]
     """
     found = _NUMBER.match(cell)
     return float(found[0].replace(",", "")) if found else None
