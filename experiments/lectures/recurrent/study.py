@@ -30,7 +30,8 @@ SIZES = {
     "steps": 1500,
     "batch_size": 64,
     "rate": 0.01,
-    "tag_width": 32,
+    "tag_width": 64,
+    "tag_steps": 3000,
     "ahead": 3,
     "tag_length": 12,
 }
@@ -43,9 +44,11 @@ STUDY = Study(
               stages=(measure(measure_tagging),), scales=LARGE) for number, name in DIRECTIONS.items()),
     ),
     scales={
-        "smoke": Scale(seeds=1, jobs=2, settings={**SIZES, "draws": 1, "lengths": (2, 4), "steps": 20}),
+        "smoke": Scale(seeds=1, jobs=2, settings={**SIZES, "draws": 1, "lengths": (2, 4), "steps": 20,
+                                                  "tag_steps": 20}),
         "cpu": Scale(seeds=3, jobs=2, settings=SIZES),
-        "gpu": Scale(seeds=3, settings={**SIZES, "lengths": (2, 4, 8, 16, 32, 64), "steps": 20_000}),
+        "gpu": Scale(seeds=3, settings={**SIZES, "lengths": (2, 4, 8, 16, 32, 64), "steps": 20_000,
+                                 "tag_steps": 20_000}),
     },
     columns=(
         *exact.COLUMNS,

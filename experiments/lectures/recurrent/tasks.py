@@ -137,7 +137,7 @@ def measure_copying(
 
 
 def measure_tagging(
-    *, directions: int, tag_width: int, ahead: int, tag_length: int, symbols: int, steps: int, batch_size: int,
+    *, directions: int, tag_width: int, ahead: int, tag_length: int, symbols: int, tag_steps: int, batch_size: int,
     rate: float, seed: int, **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Returns "accuracy" on the symbol `ahead` positions later, "parameters" and "chance"."""
@@ -147,7 +147,7 @@ def measure_tagging(
         return (tokens,), jnp.concatenate([tokens[:, ahead:], tokens[:, -ahead:]], axis=1)
 
     make = lambda rngs: Tagger(symbols, tag_width, directions, rngs=rngs)
-    found = fitted(make, examples, jax.random.key(seed), steps=steps, batch_size=batch_size, rate=rate)
+    found = fitted(make, examples, jax.random.key(seed), steps=tag_steps, batch_size=batch_size, rate=rate)
     return {**found, "chance": 1 / symbols}
 
 
