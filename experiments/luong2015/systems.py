@@ -1,24 +1,33 @@
 """Shared by the tables of Luong et al. 2015: the system, its parts by name, rows of generated sentences, and scales.
 
-This module defines no study. Below `paper` the systems have Adam and one layer, and translate Bible verses of up to 32
-word pieces or generated sentences with gold alignments.
+This module defines no study. Below `paper` the systems have Adam and one layer, and translate strings of user
+interfaces (the task and the recipe of `configs/translation/recurrent.py:strings`) or generated sentences with gold
+alignments.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from attention_research.analysis.by_length import measure as by_length
-from attention_research.studies import Row, Scale, measure
-from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies import Row, Scale
+from attention_research.studies.columns import (
+    BLEU,
+    FLOPS,
+    LOSS,
+    PARAMETERS,
+    PERPLEXITY,
+    STEPS_PER_SECOND,
+    Column,
+    fixed,
+)
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Comparison, compare
 
 CONFIG = "configs/translation/recurrent.py"
 OURS = ("smoke", "cpu")
-VERSES = measure(by_length, edges=(1, 10, 15, 20, 25, 30, 40, 60), longest=96)
-#: Half of the window: the paper's 10 for 50 words, scaled to 32 word pieces and to 20 generated words.
-WIDTHS = HALF_WIDTH, VERSES_HALF_WIDTH, GENERATED_HALF_WIDTH = 10, 5, 4
+#: Half of the window: the paper's 10 for up to 50 words, and 4 for strings and generated sentences, which are shorter.
+HALF_WIDTH, OUR_HALF_WIDTH = 10, 4
 #: An epoch of the paper has 35,156 updates. Without dropout there are 10 epochs, and the learning rate is halved in
 #: each epoch after the 5th; with dropout there are 12, and it is halved after the 8th.
 WITHOUT_DROPOUT = {
@@ -29,8 +38,8 @@ WITHOUT_DROPOUT = {
 NO_ATTENTION = {"model.decoder": {"kind": "fixed_vector"}, "model.alignment": {"kind": "none"}}
 FEED, NO_FEED = ({"model.decoder": {"kind": "luong", "input_feeding": fed}} for fed in (True, False))
 LOCATION = {"model.alignment": {"kind": "location"}}
-COLUMNS = (PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY)
-BLEU = Column("measure.bleu_fitting", "BLEU", fixed(1), better="higher")
+FAR_BLEU = Column("evaluate.far_bleu", "BLEU far from training", fixed(1), better="higher")
+COLUMNS = (PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU, FAR_BLEU)
 CENTRE_DISTANCE = Column("measure.centre_distance", "distance from gold, words", fixed(2), better="lower")
 
 
@@ -50,9 +59,15 @@ def generated(
         "source_language": "source",
         "target_language": "target",
         "tokenizer": {"kind": "words"},
-        "batching": {"kind": "buckets", "boundaries": (32,)},
+        "batching": {"kind": "buckets", "boundaries": (12, 16, 24, 32)},
     }
-    shared = {"vocabulary_size": vocabulary, "data": section, "model.reverse_source": False}
+    shared = {
+        "max_length": 32,
+        "vocabulary_size": vocabulary,
+        "data": section,
+        "evaluation.near": None,
+        "model.reverse_source": False,
+    }
     return Row(id, f"generated: {name}", {**shared, **changes}, scales=OURS, stages=stages)
 
 
@@ -61,39 +76,43 @@ def printed(id: str, name: str) -> Row:
     return Row(id, name, scales=())
 
 
-def scales(source: str, target: str, note: str) -> dict[str, Scale]:
-    """The scales, with the paper's system instead of the configuration's RNNsearch, for one direction of translation
-    between English and German."""
-    languages = {"data.source_language": source, "data.target_language": target}
-
-    def ours(variant: str, width: int, vocabulary: int, **more: Any) -> Scale:
-        system = {
-            **languages,
-            "data.name": "bible_translate/de-en",
-            "vocabulary_size": vocabulary,
-            "model.width": width,
-            "model.embedding_width": width,
-            "model.cell": {"kind": "lstm"},
-            "model.encoder": {"kind": "unidirectional"},
-            "model.decoder": {"kind": "luong", "input_feeding": True},
-            "model.initialization": {"kind": "uniform", "scale": 0.1},
-            "model.reverse_source": True,
-            "model.dropout_rate": 0.2,
-        }
-        return Scale(f"{CONFIG}:{variant}", system, jobs=2, note=note, **more)
-
+def scales(data: str, paper: tuple[str, str], note: str) -> dict[str, Scale]:
+    """The scales, with the paper's system instead of the configuration's RNNsearch. `data` are the interface strings to
+    be translated into English, and `paper` are the source and the target language of the table."""
+    source, target = paper
+    strings = {
+        "data.name": f"ui_translate/{data}",
+        "data.source_language": data.partition("-")[0],
+        "data.target_language": "en",
+        "model.cell": {"kind": "lstm_forget_bias"},
+        "model.encoder": {"kind": "unidirectional"},
+        "model.decoder": {"kind": "luong", "input_feeding": True},
+        "model.reverse_source": True,
+    }
     return {
-        "smoke": ours("smoke", 16, 1000, seeds=1, settings={"examples": 8}),
-        "cpu": ours("cpu", 128, 4000, seeds=3, settings={"examples": 600}),
+        "smoke": Scale(f"{CONFIG}:smoke", strings, seeds=1, jobs=2, settings={"examples": 8}, note=note),
+        "cpu": Scale(f"{CONFIG}:strings", strings, seeds=3, jobs=2, settings={"examples": 600}, note=note),
         "paper": Scale(
-            f"{CONFIG}:luong", languages, seeds=1, note="Only counted; training needs your own copy of WMT14."
+            f"{CONFIG}:luong",
+            {"data.source_language": source, "data.target_language": target},
+            seeds=1,
+            note="Only counted; training needs your own copy of WMT14.",
         ),
     }
+
+
+def learned(row: str, *rows: str, claims: tuple[str, ...] = ()) -> tuple[Competence, Competence]:
+    """The two bars for interface strings: the perplexity of a trigram model, and a BLEU of 3 points more than a
+    translation memory that copies the source if it has no similar one, on strings far from all training strings."""
+    return (
+        Competence(row, "evaluate.perplexity", "trigram", claims=claims, rows=rows),
+        Competence(row, "evaluate.far_bleu", "memory_else_copy", margin=3, higher=True, claims=claims, rows=rows),
+    )
 
 
 def quality(results: Results, better: str, worse: str, name: str) -> dict[str, Comparison]:
     """Compares perplexity and BLEU of two rows, under a name."""
     return {
         f"perplexity, {name}": compare(results, better, worse, "evaluate.perplexity"),
-        f"BLEU, {name}": compare(results, better, worse, "measure.bleu_fitting", higher=True),
+        f"BLEU, {name}": compare(results, better, worse, "evaluate.bleu", higher=True),
     }

@@ -22,14 +22,14 @@ from attention_research.studies.point_labels import label_points
 from attention_research.tokens import EOS
 from attention_research.training.evaluation import Trained
 
-NAMES = ("David", "Saul")
-VERBS = ("loved", "feared", "served", "blessed", "hated")
+NAMES = ("king", "queen")
+VERBS = ("follows", "finds", "helps", "visits", "trusts")
 _MOST = 128  # the number of sentences that are compared pairwise
-#: The same act in three wordings, as in the right panel of the paper. {0} gives and {1} receives.
+#: The same act in three wordings, as in the right panel of the paper. {0} follows and {1} is followed.
 VOICES = (
-    "{0} gave bread unto {1} in the house of the Lord.",
-    "In the house of the Lord {0} gave bread unto {1}.",
-    "{1} was given bread by {0} in the house of the Lord.",
+    "the {0} follows the {1} in the city",
+    "the {0} often follows the {1} in the city",
+    "the {0} follows the {1} in the big city",
 )
 
 
@@ -96,7 +96,7 @@ def bags(trained: Trained, sentences: Sequence[str]) -> Float[np.ndarray, "N V"]
 
 
 def reordered(sentence: str, rng: np.random.Generator) -> str:
-    """Returns the same words in another order. The last word, with the full stop, stays at the end."""
+    """Returns the same words in another order. The last word stays at the end."""
     words = sentence.split()
     body = list(rng.permutation(words[:-1]))
     return " ".join([*body, *words[-1:]])
@@ -115,7 +115,7 @@ def order_distance(vectors: Callable[[Sequence[str]], np.ndarray], sentences: Se
 def roles() -> tuple[list[str], np.ndarray, np.ndarray]:
     """Returns (sentences, actor, verb): both names in both roles with every verb."""
     told = [
-        (f"{first} {verb} {second}.", actor, number)
+        (f"the {first} {verb} the {second}", actor, number)
         for actor, (first, second) in enumerate((NAMES, NAMES[::-1]))
         for number, verb in enumerate(VERBS)
     ]

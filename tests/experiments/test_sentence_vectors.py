@@ -49,12 +49,12 @@ def test_the_same_words_in_another_order_are_the_same_bag():
     sentences = roles()[0]
     assert order_distance(lambda texts: bags(trained, texts), sentences) == 0.0
     counted = bags(trained, sentences[:1])
-    assert counted.sum() == 3 and counted[0, EOS] == 0
+    assert counted.sum() == 5 and counted[0, EOS] == 0
 
-    def first_word(texts):
-        return np.asarray([[float(ids[text.split()[0]])] for text in texts])
+    def second_word(texts):
+        return np.asarray([[float(ids[text.split()[1]])] for text in texts])
 
-    assert order_distance(first_word, sentences) > 0
+    assert order_distance(second_word, sentences) > 0
 
 
 def test_reordering_keeps_the_words_and_the_end():
@@ -65,11 +65,13 @@ def test_reordering_keeps_the_words_and_the_end():
 
 def test_roles_and_voices_have_both_names_in_both_places():
     texts, actors, verbs = roles()
-    assert len(set(texts)) == 10 and texts[0] == "David loved Saul." and texts[5] == "Saul loved David."
+    assert len(set(texts)) == 10
+    assert texts[0] == "the king follows the queen" and texts[5] == "the queen follows the king"
     assert actors.tolist() == [0] * 5 + [1] * 5 and verbs.tolist() == [0, 1, 2, 3, 4] * 2
     told, givers = voices()
-    assert len(set(told)) == 6 and [t.startswith("David gave") for t in told].index(True) == 0
-    assert told[2].startswith("Saul was given bread by David") and givers.tolist() == [0, 0, 0, 1, 1, 1]
+    assert len(set(told)) == 6 and told[1] == "the king often follows the queen in the city"
+    assert told[3].startswith("the queen follows the king in")
+    assert givers.tolist() == [0, 0, 0, 1, 1, 1]
 
 
 def test_the_picture_has_a_panel_for_each_plane(tmp_path):

@@ -63,7 +63,7 @@ def test_rows_called_equal_have_equal_parameters(studies, row):
     one = studies["sutskever2014/table1"]
     ours, lstm = (
         weights_without_biases(configuration(one, "cpu", row_of(one, id)))["weights_without_biases"]
-        for id in (row, "reversed")
+        for id in (row, "same_reversed")
     )
     assert ours == pytest.approx(lstm, rel=0.01) and ours != lstm
 
@@ -78,7 +78,7 @@ def test_studies_share_the_trials_that_they_have_in_common(studies):
     assert {table1[id] for id in table1.keys() & figure2} == {"encdec_30", "search_30", "encdec", "search"}
     assert {table1[id] for id in table1.keys() & figure3} == {"search"}
     sutskever = [ids(f"sutskever2014/{name}") for name in ("table1", "figure2")]
-    assert {sutskever[0][id] for id in sutskever[0].keys() & sutskever[1]} == {"forward", "reversed"}
+    assert {sutskever[0][id] for id in sutskever[0].keys() & sutskever[1]} == {"same_forward", "same_reversed"}
     luong = [ids(f"luong2015/{name}") for name in ("table1", "table4")]
     assert {luong[1][id] for id in luong[0].keys() & luong[1]} == {
         "location", "global_general", "local_m_general", "local_p_general",
@@ -114,8 +114,8 @@ CLEAR, OVERLAP = [10.0, 11.0, 10.5], [10.2, 10.9, 10.6]
 
 
 def numbers(**by_key):
-    """{"measure.bleu_fitting": ...} from bleu_fitting=...; perplexity is stored under evaluate."""
-    place = {"perplexity": "evaluate", "unigram_perplexity": "evaluate"}
+    """{"measure.bleu_fitting": ...} from bleu_fitting=...; perplexity and BLEU are stored under evaluate."""
+    place = dict.fromkeys(("perplexity", "unigram_perplexity", "bleu"), "evaluate")
     return {f"{place.get(key, 'measure')}.{key}": values for key, values in by_key.items()}
 
 
@@ -155,21 +155,22 @@ def numbers(**by_key):
           "opposite_forward": numbers(perplexity=[2.0, 2.1]), "opposite_reversed": numbers(perplexity=[3.0, 3.1]),
           "reversed": numbers(perplexity=[40.0, 41.0]), "forward": numbers(perplexity=[50.0, 51.0])}, HELD),
         ("sutskever2014/table1", "last-state-initialises-decoder",
-         {row: {**numbers(perplexity=[40.0], unigram_perplexity=[300.0], bleu_fitting=[2.0]),
-                "inspect.parameters": [1000]} for row in ("reversed", "every_step")}, FIGURE),
+         {row: {**numbers(perplexity=[40.0], unigram_perplexity=[300.0], bleu=[2.0]),
+                "inspect.parameters": [1000]} for row in ("same_reversed", "every_step")}, FIGURE),
         ("sutskever2014/table1", "last-state-initialises-decoder",
-         {row: {**numbers(perplexity=[40.0], unigram_perplexity=[300.0], bleu_fitting=[2.0]),
-                "inspect.parameters": [size]} for row, size in (("reversed", 1000), ("every_step", 1100))}, FIGURE),
+         {row: {**numbers(perplexity=[40.0], unigram_perplexity=[300.0], bleu=[2.0]),
+                "inspect.parameters": [size]} for row, size in (("same_reversed", 1000), ("every_step", 1100))},
+         FIGURE),
         ("sutskever2014/figure2", "must-hold-word-order-shows",
-         {"reversed": numbers(order_distance=[0.7], actor_silhouette=[0.5], verb_silhouette=[-0.1])}, HELD),
+         {"same_reversed": numbers(order_distance=[0.7], actor_silhouette=[0.5], verb_silhouette=[-0.1])}, HELD),
         ("sutskever2014/figure2", "must-hold-word-order-shows",
-         {"reversed": numbers(order_distance=[0.7], actor_silhouette=[0.1], verb_silhouette=[0.4])}, FAILED),
+         {"same_reversed": numbers(order_distance=[0.7], actor_silhouette=[0.1], verb_silhouette=[0.4])}, FAILED),
         ("sutskever2014/figure2", "must-hold-word-order-shows",
-         {"reversed": numbers(order_distance=[0.7], actor_silhouette=[0.5], verb_silhouette=[-0.1],
+         {"same_reversed": numbers(order_distance=[0.7], actor_silhouette=[0.5], verb_silhouette=[-0.1],
                               actor_silhouette_untrained=[0.6])}, FAILED),
         ("luong2015/table1", "global-sees-all-states",
-         {"global_feed": numbers(perplexity=[9.0, 9.2], bleu_fitting=[5.0, 5.2]),
-          "last_state_feed": numbers(perplexity=[12.0, 12.1], bleu_fitting=[2.0, 2.2])}, HELD),
+         {"global_feed": numbers(perplexity=[9.0, 9.2], bleu=[5.0, 5.2]),
+          "last_state_feed": numbers(perplexity=[12.0, 12.1], bleu=[2.0, 2.2])}, HELD),
         ("luong2015/table4", "score-functions-compared",
          {"global_dot": numbers(perplexity=[9.0, 9.1], unigram_perplexity=[300.0, 300.0]),
           "global_general": numbers(perplexity=[12.0, 12.1], unigram_perplexity=[300.0, 300.0])}, HELD),
@@ -195,7 +196,7 @@ def test_curves_and_planes_and_maps_are_drawn(studies, tmp_path, saved):
             row: {"measure.maps": [[{"source": ["a", "b"], "target": ["x"], "weights": [[0.9, 0.1]]}]]}
             for row in ("search", "local")
         },
-        "sutskever2014/figure2": {"reversed": {
+        "sutskever2014/figure2": {"same_reversed": {
             "measure.roles_plane": [plane := {"texts": ["a", "b"], "groups": [0, 1], "points": [[0.0, 1.0], [1.0, 0.0]],
                                               "shares": [0.7, 0.2]}],
             "measure.voices_plane": [plane], "measure.actor_silhouette": [0.5], "measure.verb_silhouette": [0.1],
@@ -220,8 +221,9 @@ def test_curves_and_planes_and_maps_are_drawn(studies, tmp_path, saved):
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "row"),
-    [("sutskever2014/figure2", "reversed"), ("bahdanau2015/table1", "search"), ("luong2015/table1", "generated_unk"),
-     ("luong2015/table4", "generated_local_p_dot"), ("britz2017/attention", "none_input")],
+    [("sutskever2014/figure2", "same_reversed"), ("bahdanau2015/table1", "search"),
+     ("luong2015/table1", "generated_unk"), ("luong2015/table4", "generated_local_p_general"),
+     ("britz2017/attention", "none_input")],
 )  # fmt: skip
 def test_a_row_runs_through_at_smoke(tmp_path, in_process, name, row):
     from attention_research.studies.run import run_study
@@ -230,4 +232,4 @@ def test_a_row_runs_through_at_smoke(tmp_path, in_process, name, row):
     assert summary["failed"] == [] and summary["finished"] == 1
     cells = {key: cell["mean"] for key, cell in next(r for r in summary["rows"] if r["id"] == row)["cells"].items()}
     assert cells["evaluate.perplexity"] > 1 and np.isfinite(cells["evaluate.perplexity"])
-    assert any(value is not None for key, value in cells.items() if key.startswith("measure."))
+    assert any(value is not None for key, value in cells.items() if key.startswith(("measure.", "evaluate.bleu")))
