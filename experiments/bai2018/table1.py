@@ -151,8 +151,8 @@ STUDY = Study(
     },
     columns=(
         PARAMETERS,
-        Column(ERROR, "mean squared error", significant(2), better="lower"),
-        Column(LOSS, "loss a position", significant(2), better="lower"),
+        Column(ERROR, "mean squared error", significant(3), better="lower"),
+        Column(LOSS, "loss a position", significant(3), better="lower"),
         Column("evaluate.recalled", "recalled symbols, %", fixed(1), better="higher"),
     ),
     published="table1.csv",
