@@ -176,6 +176,8 @@ def _read(where: str, path: Path, stamp: int) -> tuple[Metric, ...]:
 
 
 PERPLEXITY, BLEU, ACCURACY, F1 = map(evaluated, ("perplexity", "bleu", "accuracy", "f1"))
+#: BLEU on the test sources that are unlike all training sources (`near` of the evaluation).
+FAR_BLEU = Column("evaluate.far_bleu", "BLEU far from training", fixed(1), better="higher")
 
 #: The columns of a study that trains and evaluates translation models.
 QUALITY = (PARAMETERS, FLOPS, STEPS_PER_SECOND, PEAK_MEMORY, LOSS, PERPLEXITY, BLEU)

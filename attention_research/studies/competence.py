@@ -71,6 +71,15 @@ class Competence:
         return row == self.row or (matches and row != self.floor)
 
 
+def translates(row: str, *rows: str, claims: tuple[str, ...] = ()) -> tuple[Competence, Competence]:
+    """The two bars for a translator: the perplexity of a trigram model, and a BLEU of 3 points more than a translation
+    memory that copies the source if it has no similar one, on sources far from all training sources."""
+    return (
+        Competence(row, "evaluate.perplexity", "trigram", claims=claims, rows=rows),
+        Competence(row, "evaluate.far_bleu", "memory_else_copy", margin=3, higher=True, claims=claims, rows=rows),
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Met:
     """The metric of a row and what it must beat. ``ours`` or ``floor`` is None if it was not measured.

@@ -18,15 +18,14 @@ from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, train
 from attention_research.studies.columns import (
     BLEU,
+    FAR_BLEU,
     FLOPS,
     LOSS,
     PARAMETERS,
     PERPLEXITY,
     STEPS_PER_SECOND,
-    Column,
-    fixed,
 )
-from attention_research.studies.competence import Competence
+from attention_research.studies.competence import translates
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, apart, compare, conclude
 
@@ -209,7 +208,7 @@ STUDY = Study(
     stages=(train, evaluate),
     columns=(
         PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU,
-        Column("evaluate.far_bleu", "BLEU far from training", fixed(1), better="higher"),
+        FAR_BLEU,
     ),
     budgets=(
         Budget("add_512", {"mul_512": ("mul_128", "mul_256", "mul_1024"), "none_state": ("none_input",)}),
@@ -218,10 +217,7 @@ STUDY = Study(
     compared={"evaluate.bleu": "BLEU"},
     claims="../claims.csv",
     counts=weights_without_biases,
-    competence=(
-        Competence("add_512", "evaluate.perplexity", "trigram"),
-        Competence("add_512", "evaluate.far_bleu", "memory_else_copy", margin=3, higher=True),
-    ),
+    competence=translates("add_512"),
     verdicts={
         "dot-needs-equal-widths": dot_needs_equal_widths,
         "bilinear-score": bilinear,

@@ -12,6 +12,7 @@ from typing import Any
 from attention_research.studies import Row, Scale
 from attention_research.studies.columns import (
     BLEU,
+    FAR_BLEU,
     FLOPS,
     LOSS,
     PARAMETERS,
@@ -20,7 +21,6 @@ from attention_research.studies.columns import (
     Column,
     fixed,
 )
-from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Comparison, compare
 
@@ -38,7 +38,6 @@ WITHOUT_DROPOUT = {
 NO_ATTENTION = {"model.decoder": {"kind": "fixed_vector"}, "model.alignment": {"kind": "none"}}
 FEED, NO_FEED = ({"model.decoder": {"kind": "luong", "input_feeding": fed}} for fed in (True, False))
 LOCATION = {"model.alignment": {"kind": "location"}}
-FAR_BLEU = Column("evaluate.far_bleu", "BLEU far from training", fixed(1), better="higher")
 COLUMNS = (PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU, FAR_BLEU)
 CENTRE_DISTANCE = Column("measure.centre_distance", "distance from gold, words", fixed(2), better="lower")
 
@@ -99,15 +98,6 @@ def scales(data: str, paper: tuple[str, str], note: str) -> dict[str, Scale]:
             note="Only counted; training needs your own copy of WMT14.",
         ),
     }
-
-
-def learned(row: str, *rows: str, claims: tuple[str, ...] = ()) -> tuple[Competence, Competence]:
-    """The two bars for interface strings: the perplexity of a trigram model, and a BLEU of 3 points more than a
-    translation memory that copies the source if it has no similar one, on strings far from all training strings."""
-    return (
-        Competence(row, "evaluate.perplexity", "trigram", claims=claims, rows=rows),
-        Competence(row, "evaluate.far_bleu", "memory_else_copy", margin=3, higher=True, claims=claims, rows=rows),
-    )
 
 
 def quality(results: Results, better: str, worse: str, name: str) -> dict[str, Comparison]:

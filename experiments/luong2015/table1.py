@@ -15,7 +15,7 @@ from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.analysis.teacher_forced import measure_gold
 from attention_research.studies import Budget, Row, Study, evaluate, measure, train
 from attention_research.studies.columns import Column, fixed
-from attention_research.studies.competence import Competence
+from attention_research.studies.competence import Competence, translates
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
@@ -32,7 +32,6 @@ from .systems import (
     WITHOUT_DROPOUT,
     attention,
     generated,
-    learned,
     printed,
     quality,
     scales,
@@ -154,7 +153,7 @@ STUDY = Study(
     counts=weights_without_biases,
     # A generated sentence has exactly one correct translation.
     competence=(
-        *learned("global_feed", "base", "reverse", "dropout", "location", "*_feed"),
+        *translates("global_feed", "base", "reverse", "dropout", "location", "*_feed"),
         Competence(
             "generated_global",
             "evaluate.bleu",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.studies import Budget, Row, Study, evaluate, train
+from attention_research.studies.competence import translates
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
@@ -21,7 +22,6 @@ from .systems import (
     OURS,
     WITHOUT_DROPOUT,
     attention,
-    learned,
     printed,
     scales,
 )
@@ -67,6 +67,6 @@ STUDY = Study(
     compared={"evaluate.perplexity": "perplexity", "evaluate.bleu": "BLEU (newstest2015)"},
     claims="../claims.csv",
     counts=weights_without_biases,
-    competence=learned("dot_dropout_feed"),
+    competence=translates("dot_dropout_feed"),
     verdicts={"must-hold-each-step-helps": each_step_helps},
 )

@@ -15,7 +15,7 @@ from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.analysis.teacher_forced import measure_gold, measure_maps
 from attention_research.studies import Budget, Row, Study, evaluate, measure, train
 from attention_research.studies.columns import Column, fixed
-from attention_research.studies.competence import Competence
+from attention_research.studies.competence import Competence, translates
 from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Case, Verdict, apart, compare, conclude, decide, together
@@ -29,7 +29,6 @@ from .systems import (
     OURS,
     attention,
     generated,
-    learned,
     printed,
     scales,
 )
@@ -151,7 +150,7 @@ STUDY = Study(
     # A generated sentence has exactly one correct translation.
     competence=(
         Competence("generated_global_general", "evaluate.bleu", line=90, higher=True, rows=("generated_*",)),
-        *learned("global_general", "location", "global_*", "local_*", claims=("score-functions-compared",)),
+        *translates("global_general", "location", "global_*", "local_*", claims=("score-functions-compared",)),
     ),
     verdicts={
         "score-functions-compared": scores_compared,

@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from attention_research.studies import Row, Scale
-from attention_research.studies.columns import BLEU, FLOPS, LOSS, PARAMETERS, PERPLEXITY, Column, fixed
-from attention_research.studies.competence import Competence
+from attention_research.studies.columns import BLEU, FAR_BLEU, FLOPS, LOSS, PARAMETERS, PERPLEXITY
 
 CONFIG = "configs/translation/transformer.py"
 COLUMNS = (
@@ -23,7 +22,7 @@ COLUMNS = (
     LOSS,
     PERPLEXITY,
     BLEU,
-    Column("evaluate.far_bleu", "BLEU, far", fixed(1), better="higher"),
+    FAR_BLEU,
 )
 LARGE = ("cpu", "gpu", "paper")
 HIDDEN = "model.feed_forward.hidden_width"
@@ -69,14 +68,6 @@ NOTES = (
     "compare rows, not columns.",
     "Far: of the strings whose most similar training string has a letter 3-gram Dice coefficient below 0.6.",
 )
-
-
-def competent(row: str) -> tuple[Competence, ...]:
-    """A row must beat a trigram model, and on strings far from training also a translation memory, by 3 BLEU."""
-    return (
-        Competence(row, "evaluate.perplexity", "trigram"),
-        Competence(row, "evaluate.far_bleu", "memory_else_copy", margin=3, higher=True),
-    )
 
 
 def attention(kind: str, max_distance: int = 16) -> dict[str, Any]:

@@ -11,9 +11,10 @@ without giving a number.
 from __future__ import annotations
 
 from attention_research.studies import Budget, Study
+from attention_research.studies.competence import translates
 
 from .figures import draw_rows
-from .systems import COLUMNS, NOTES, attention, competent, row, scales
+from .systems import COLUMNS, NOTES, attention, row, scales
 from .verdicts import relative_helps
 
 #: The rows that are run at `smoke`.
@@ -37,7 +38,7 @@ STUDY = Study(
     published="table1.csv",
     compared={"evaluate.bleu": "BLEU En-De"},
     claims="../claims.csv",
-    competence=competent("base_relative"),
+    competence=translates("base_relative"),
     verdicts={"relative-positions-help": relative_helps},
     figures=(draw_rows,),
     notes=NOTES,

@@ -10,9 +10,10 @@ most 64 word pieces, so k = 64 and k = 256 clip nothing and differ only by chanc
 from __future__ import annotations
 
 from attention_research.studies import Budget, Study
+from attention_research.studies.competence import translates
 
 from .figures import draw_clipping
-from .systems import COLUMNS, NOTES, attention, competent, row, scales
+from .systems import COLUMNS, NOTES, attention, row, scales
 from .verdicts import DISTANCES, clipping
 
 STUDY = Study(
@@ -23,7 +24,7 @@ STUDY = Study(
     published="table2.csv",
     compared={"evaluate.bleu": "BLEU En-De"},
     claims="../claims.csv",
-    competence=competent("k_16"),
+    competence=translates("k_16"),
     verdicts={"relative-clipping-distance": clipping},
     figures=(draw_clipping,),
     notes=NOTES,

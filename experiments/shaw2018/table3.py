@@ -9,9 +9,10 @@ information.
 from __future__ import annotations
 
 from attention_research.studies import Budget, Study
+from attention_research.studies.competence import translates
 
 from .figures import draw_rows
-from .systems import COLUMNS, NO_POSITIONS, NOTES, attention, competent, row, scales
+from .systems import COLUMNS, NO_POSITIONS, NOTES, attention, row, scales
 from .verdicts import keys_or_values
 
 STUDY = Study(
@@ -27,7 +28,7 @@ STUDY = Study(
     published="table3.csv",
     compared={"evaluate.bleu": "BLEU En-De"},
     claims="../claims.csv",
-    competence=competent("both"),
+    competence=translates("both"),
     verdicts={"relative-keys-or-values": keys_or_values},
     figures=(draw_rows,),
     notes=NOTES,

@@ -24,6 +24,7 @@ from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import (
     BLEU,
+    FAR_BLEU,
     FLOPS,
     LOSS,
     PARAMETERS,
@@ -32,7 +33,7 @@ from attention_research.studies.columns import (
     Column,
     fixed,
 )
-from attention_research.studies.competence import Competence
+from attention_research.studies.competence import Competence, translates
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FIGURE, UNTESTED, Verdict, against, compare, conclude
 
@@ -217,7 +218,7 @@ STUDY = Study(
     stages=(train, evaluate),
     columns=(
         PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU,
-        Column("evaluate.far_bleu", "BLEU far from training", fixed(1), better="higher"),
+        FAR_BLEU,
         Column("measure.length_slope", "slope, BLEU per word", fixed(2)),
     ),
     budgets=(
@@ -233,10 +234,7 @@ STUDY = Study(
     # A generated sentence has exactly one correct translation.
     competence=(
         Competence("same_reversed", "evaluate.bleu", line=90, higher=True, rows=GENERATED),
-        *(Competence("reversed", key, floor, margin=margin, higher=higher, rows=STRINGS,
-                     claims=("must-hold-reversed-source",))
-          for key, floor, margin, higher in (("evaluate.perplexity", "trigram", 0.0, False),
-                                             ("evaluate.far_bleu", "memory_else_copy", 3.0, True))),
+        *translates("reversed", *STRINGS, claims=("must-hold-reversed-source",)),
     ),
     verdicts={
         "last-state-initialises-decoder": last_state,

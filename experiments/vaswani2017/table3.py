@@ -22,8 +22,8 @@ from typing import Any
 
 from attention_research.config import Config, resolve
 from attention_research.studies import Budget, Row, Scale, Study
-from attention_research.studies.columns import BLEU, FLOPS, LOSS, PARAMETERS, PERPLEXITY, Column, fixed
-from attention_research.studies.competence import Competence
+from attention_research.studies.columns import BLEU, FAR_BLEU, FLOPS, LOSS, PARAMETERS, PERPLEXITY
+from attention_research.studies.competence import translates
 from attention_research.studies.results import Results, published
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, Verdict, compare, conclude
@@ -297,17 +297,14 @@ STUDY = Study(
         LOSS,
         PERPLEXITY,
         BLEU,
-        Column("evaluate.far_bleu", "BLEU, far", fixed(1), better="higher"),
+        FAR_BLEU,
     ),
     budgets=(Budget("base", {"width_1024": ("big",)}),),
     published="table3.csv",
     compared={"evaluate.perplexity": "perplexity", "evaluate.bleu": "BLEU"},
     claims="../claims.csv",
     counts=parameters_at_37000,
-    competence=(
-        Competence("base", "evaluate.perplexity", "trigram"),
-        Competence("base", "evaluate.far_bleu", "memory_else_copy", margin=3, higher=True),
-    ),
+    competence=translates("base"),
     untrained=("transformer-architecture-figure",),
     verdicts={
         "transformer-base-sizes": base_sizes,
