@@ -450,6 +450,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "learned": "attention_research.layers.positions.learned:LearnedPositions",
         "learned_normed": "attention_research.layers.positions.learned_normed:LearnedNormedPositions",
         "concatenated": "attention_research.layers.positions.concatenated:ConcatenatedPositions",
+        "conditional": "attention_research.layers.positions.conditional:ConditionalPositions",
         "none": "attention_research.layers.positions.none:NoPositions",
     },
     "feed_forward": {

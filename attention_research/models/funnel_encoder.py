@@ -116,7 +116,7 @@ class FunnelEncoder(Layered):
                 f"mask: the Funnel encoder needs a mask [B 1 1 S], without packed rows; got shape {mask.shape}"
             )
         keys = (None, None) if key is None else jax.random.split(key)
-        x, real, aux = self._enter(x, positions, keys[0]), mask[:, 0, 0], {}
+        x, real, aux = self._enter(x, positions, keys[0], mask), mask[:, 0, 0], {}
         for number, pools in enumerate(self.pools):
             attention = {"mask": padding_mask(real), "shared": self.shared}
             inputs: dict[str, dict[str, Any]] = {

@@ -12,9 +12,11 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.layers.block import Block
+from attention_research.errors import ConfigError
 from attention_research.layers.dropout import dropout
 from attention_research.layers.layouts.by_layer import by_layer
 from attention_research.layers.padding import real_tokens
+from attention_research.layers.positions.conditional import placed
 from attention_research.layers.stack import Stack
 from attention_research.signatures import Constructor
 
@@ -43,6 +45,8 @@ class Layered(nnx.Module):
         layout: Callable[..., Any] | None = None,
         stack: Callable[..., Stack] = Stack,
     ) -> None:
+        if self.writes and getattr(positions.target, "reads_neighbours", False):
+            raise ConfigError(f"positions.kind: {positions.target.__name__} reads later tokens, which a decoder must not")
         layers = by_layer([(children, num_layers)] if layout is None else layout()(children, num_layers))
         block = partial(Block, steps=steps, dropout_rate=dropout_rate)
         segments = [(partial(block, children=some), repeat) for some, repeat in layers]
@@ -52,10 +56,14 @@ class Layered(nnx.Module):
         self.final_norm = children["norm"](rngs=rngs) if final_norm else None
 
     def _enter(
-        self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"], key: Key[Array, ""] | None
+        self,
+        x: Float[Array, "B T D"],
+        positions: Int[Array, "#B T"],
+        key: Key[Array, ""] | None,
+        mask: Bool[Array, "B 1 #T T"] | None = None,
     ) -> Float[Array, "B T D"]:
         """The input of the first layer: embeddings with positions, after dropout."""
-        return dropout(self.positions(x, positions), self.dropout_rate, key)
+        return dropout(placed(self.positions, x, positions, mask), self.dropout_rate, key)
 
     def _run(
         self,
@@ -75,7 +83,8 @@ class Layered(nnx.Module):
         seen = real_tokens(inputs["self_attention"]["mask"])
         inputs = {**inputs, "padding": seen, "tokens": seen if real is None else {"real": real}}
         keys = (None, None) if key is None else jax.random.split(key)
-        x, aux = self.stack(self._enter(x, positions, keys[0]), inputs, each=each, key=keys[1])
+        entered = self._enter(x, positions, keys[0], inputs["self_attention"]["mask"])
+        x, aux = self.stack(entered, inputs, each=each, key=keys[1])
         return (x if self.final_norm is None else self.final_norm(x)), aux
 
     def _run_step(

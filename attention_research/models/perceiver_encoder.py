@@ -87,7 +87,7 @@ class PerceiverEncoder(Layered):
         if mask.shape[2] != 1:
             raise ValueError(f"mask: a Perceiver needs a mask [B 1 1 S], without packed rows; got shape {mask.shape}")
         keys = [None] * 3 if key is None else list(jax.random.split(key, 3))
-        inputs = self.input_norm(self._enter(x, positions, keys[0]))
+        inputs = self.input_norm(self._enter(x, positions, keys[0], mask))
         real = jnp.ones((x.shape[0], self.latents.shape[0]), bool)
         here: dict[str, dict[str, Any]] = {"padding": {"real": real}, "tokens": {"real": real}}
         reading: dict[str, dict[str, Any]] = {

@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from attention_research.kernels.sets import slot_attention
 from attention_research.layers.linear import Linear, glorot_uniform
 from attention_research.layers.recurrent.gru import GRUCell
+from attention_research.layers.positions.conditional import placed
 from attention_research.signatures import Child, Positive, PositiveFloat
 
 
@@ -67,7 +68,7 @@ class SlotEncoder(nnx.Module):
         """(slots, aux). Raises ValueError for packed rows."""
         if mask.shape[2] != 1:
             raise ValueError(f"mask: slots need a mask [B 1 1 S], without packed rows; got shape {mask.shape}")
-        inputs = self.input_norm(self.positions(x, positions))
+        inputs = self.input_norm(placed(self.positions, x, positions, mask))
         keys, values, real = self.key(inputs), self.value(inputs), jnp.broadcast_to(mask[:, 0, 0], x.shape[:2])
         slots = self.first(x.shape[0], key).astype(x.dtype)
 

@@ -45,7 +45,7 @@ class TransparentEncoder(Encoder):
     ) -> tuple[Float[Array, "M B S D"], dict[str, Any]]:
         """(the memories, aux of the stack)."""
         keys = (None, None) if key is None else jax.random.split(key)
-        x = self._enter(x, positions, keys[0])
+        x = self._enter(x, positions, keys[0], mask)
         inputs: dict[str, dict[str, Any]] = {
             "self_attention": {"mask": mask, "shared": self.shared},
             "padding": real_tokens(mask),

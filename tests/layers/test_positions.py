@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from attention_research.config import build_model
+from attention_research.errors import ConfigError
 from attention_research.layers.positions.concatenated import ConcatenatedPositions
+from attention_research.layers.positions.conditional import ConditionalPositions
 from attention_research.layers.positions.learned import LearnedPositions
 from attention_research.layers.positions.sinusoidal_halves import SinusoidalHalves
 
@@ -40,3 +43,30 @@ def test_rows_longer_than_the_table_are_refused_and_packed_ones_are_not():
         layer(jnp.zeros((2, 5, 6)), jnp.arange(5)[None])
     packed = jnp.array([[0, 1, 2, 0, 1], [0, 1, 0, 1, 2]])
     np.testing.assert_array_equal(layer(jnp.zeros((2, 5, 6)), packed), layer.table[...][packed])
+
+
+@pytest.mark.parametrize("kernel_width", [3, 4, 9])
+def test_conditional_positions_are_a_depthwise_convolution_of_real_neighbours(kernel_width):
+    layer = ConditionalPositions(width=6, kernel_width=kernel_width, rngs=nnx.Rngs(0))
+    layer.bias[...] = jnp.arange(6.0)
+    kernel, left = np.asarray(layer.kernel[...], np.float64), kernel_width // 2
+    x = np.random.default_rng(0).standard_normal((2, 7, 6)).astype(np.float32)
+    example = np.array([[1, 1, 1, 2, 2, 2, 0], [1, 1, 1, 1, 1, 0, 0]])  # a packed row, and padding with 0
+    packed = (example[:, None, :, None] == example[:, None, None, :]) & (example != 0)[:, None, None]
+    for mask, together in (
+        (None, lambda row, i, j: True),
+        ((example != 0)[:, None, None], lambda row, i, j: example[row, j] != 0),
+        (packed, lambda row, i, j: example[row, j] != 0 and example[row, i] == example[row, j]),
+    ):
+        got = jax.jit(lambda x, mask: layer(x, jnp.arange(7)[None], mask))(x, mask)
+        for row, i in np.argwhere(np.ones((2, 7)) if mask is None else example != 0):
+            reached = [(j, j - i + left) for j in range(7) if 0 <= j - i + left < kernel_width and together(row, i, j)]
+            want = x[row, i] + np.arange(6.0) + sum((x[row, j] * kernel[:, tap] for j, tap in reached), np.zeros(6))
+            np.testing.assert_allclose(got[row, i], want, atol=1e-5)
+
+
+def test_a_decoder_refuses_positions_that_read_later_tokens():
+    section = {"kind": "language_model", "width": 12, "num_heads": 3, "num_layers": 2, "feed_forward": {"hidden_width": 17}}
+    make = build_model({**section, "positions": {"kind": "conditional"}}, max_length=13, vocabulary_size=29)
+    with pytest.raises(ConfigError, match=r"positions\.kind: ConditionalPositions reads later tokens"):
+        make(rngs=nnx.Rngs(0))
