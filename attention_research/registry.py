@@ -62,6 +62,7 @@ _PAST = {
 _BY_WINDOW = {CROSS: "a window is a range of positions of one sequence"}
 _ONLY_CAUSAL = "it is defined for causal attention only"
 _OF_CELLS = {CAUSAL: "a cell holds positions after the query"}
+_NO_ORDER = "positions of a source are neither before nor after positions of a target"
 _ONE_STACK = {CROSS: "it mixes the values of the positions of one sequence"}
 
 ATTENTION = {
@@ -109,10 +110,12 @@ ATTENTION = {
     "one_sided": Attention(
         "one_sided:OneSidedAttention",
         (ENCODER,),
-        {
-            CAUSAL: "self-attention of a decoder is already one-sided; use standard",
-            CROSS: "positions of a source are neither before nor after positions of a target",
-        },
+        {CAUSAL: "self-attention of a decoder is already one-sided; use standard", CROSS: _NO_ORDER},
+    ),
+    "one_sided_relative_bias": Attention(
+        "one_sided:OneSidedRelativeBias",
+        (ENCODER,),
+        {CAUSAL: "self-attention of a decoder is already one-sided; use relative_bias", CROSS: _NO_ORDER},
     ),
     "branched": Attention("branched:BranchedAttention", (ENCODER, CAUSAL, CROSS)),
     "branched_t5": Attention(

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from attention_research.layers.block import Block
 from attention_research.errors import ConfigError
+from attention_research.layers.block import Block
 from attention_research.layers.dropout import dropout
 from attention_research.layers.layouts.by_layer import by_layer
 from attention_research.layers.padding import real_tokens
@@ -46,7 +46,8 @@ class Layered(nnx.Module):
         stack: Callable[..., Stack] = Stack,
     ) -> None:
         if self.writes and getattr(positions.target, "reads_neighbours", False):
-            raise ConfigError(f"positions.kind: {positions.target.__name__} reads later tokens, which a decoder must not")
+            name = positions.target.__name__
+            raise ConfigError(f"positions.kind: {name} reads later tokens, which a decoder cannot know")
         layers = by_layer([(children, num_layers)] if layout is None else layout()(children, num_layers))
         block = partial(Block, steps=steps, dropout_rate=dropout_rate)
         segments = [(partial(block, children=some), repeat) for some, repeat in layers]

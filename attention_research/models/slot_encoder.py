@@ -19,8 +19,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from attention_research.kernels.sets import slot_attention
 from attention_research.layers.linear import Linear, glorot_uniform
-from attention_research.layers.recurrent.gru import GRUCell
 from attention_research.layers.positions.conditional import placed
+from attention_research.layers.recurrent.gru import GRUCell
 from attention_research.signatures import Child, Positive, PositiveFloat
 
 

@@ -19,7 +19,7 @@ from attention_research.studies.competence import Competence
 
 from ..haviv2022.nopos import SMOKE, masked
 from ..haviv2022.schemes import CONFIG
-from .figure3 import GPU, linformer
+from .figure3 import GPU, PLACED, linformer
 from .table2_verdicts import ROWS, TASKS, VERDICTS, draw
 
 #: Task -> data set, number of classes.
@@ -29,7 +29,7 @@ TOKENS = {"data.sentinels": 8}
 #: The overrides of a row that is not pre-trained: one step with a learning rate that changes nothing.
 SCRATCH = {"training.steps": 1, "training.learning_rate": 1e-30, "training.eval_every": 1}
 #: Scale -> updates, batch size and learning rate of a fine-tuning, and the number of scored test texts (None: all).
-TUNING = {"gpu": (1000, 32, 0.0001, None), "cpu": (150, 8, 0.001, 1000), "smoke": (2, 4, 0.001, 16)}
+TUNING = {"gpu": (1000, 32, 0.0001, None), "cpu": (600, 16, 0.001, 2000), "smoke": (2, 4, 0.001, 16)}
 LARGE = ("cpu", "gpu")
 
 
@@ -67,13 +67,13 @@ def row(id: str, name: str, overrides: dict[str, Any]) -> Row:
 def ours(id: str) -> dict[str, Any]:
     """The overrides of a row by its id: full, full_scratch, or k_RANK followed by the sharing."""
     if not id.startswith("k_"):
-        return {**masked({}), **TOKENS, **(SCRATCH if id == "full_scratch" else {})}
+        return {**masked(PLACED), **TOKENS, **(SCRATCH if id == "full_scratch" else {})}
     _, rank, *sharing = id.split("_")
     names = {"": "headwise", "kv": "key_value", "layer": "layerwise"}
     return {**linformer(int(rank), names["".join(sharing)]), **TOKENS}
 
 
-SHORT = {"training.steps": 300, "training.checkpoint_every": 300, "training.eval_every": 300}
+SHORT = {"training.steps": 1000, "training.checkpoint_every": 1000, "training.eval_every": 1000}
 STUDY = Study(
     rows=tuple(row(id, name, ours(id)) if runs else Row(id, name, scales=()) for id, (name, runs) in ROWS.items()),
     scales={

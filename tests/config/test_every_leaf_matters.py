@@ -122,7 +122,7 @@ LONG = {
     "mixture_of_experts", "switch_released", "switch", "evolved", "branched", "branched_t5", "positional",
     "relative_keys", "relative_values", "relative_bias", "relative_keys_bias", "cross_relative_keys",
     "cross_relative_bias", "cross_relative_keys_bias", "unscaled", "unmasked", "one_sided", "t5_scaled", "ring",
-    "block_local",
+    "one_sided_relative_bias", "block_local",
     "bigbird", "reformer", "sinkhorn", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
     "random_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "funnel", "perceiver", "slots",
     "isab", "copying", "agreement",

@@ -29,6 +29,7 @@ VARIANTS = {
     },
     "unmasked": {"decoder": {"self_attention": {"kind": "unmasked"}}},
     "one_sided": {"encoder": {"self_attention": {"kind": "one_sided"}}},
+    "one_sided_relative_bias": {"encoder": {"self_attention": {"kind": "one_sided_relative_bias"}}},
     "no_positions": {"positions": {"kind": "none"}},
 }
 

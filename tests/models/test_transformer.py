@@ -273,14 +273,15 @@ def test_an_unmasked_decoder_predicts_a_token_by_looking_at_it(small, batch):
     assert reached(decoder={"self_attention": {"kind": "unmasked"}}) > 1e-4
 
 
-def test_a_one_sided_encoder_does_not_see_what_follows(small, batch):
+@pytest.mark.parametrize("kind", ["one_sided", pytest.param("one_sided_relative_bias", marks=pytest.mark.slow)])
+def test_a_one_sided_encoder_does_not_see_what_follows(kind, small, batch):
     def reached(**sections):
         structure, parameters = small(**sections)
         encode = jax.jit(lambda tokens: structure.merge(parameters).encode({"tokens": tokens})["hidden"])
         later = encode(batch["source"].at[0, T_SEEN + 1].add(1)) - encode(batch["source"])
         return float(jnp.abs(later[0, : T_SEEN + 1]).max()), float(jnp.abs(later[0, T_SEEN + 1 :]).max())
 
-    before, after = reached(encoder={"self_attention": {"kind": "one_sided"}})
+    before, after = reached(encoder={"self_attention": {"kind": kind}})
     assert before == 0.0 and after > 1e-4
     assert reached()[0] > 1e-4
 

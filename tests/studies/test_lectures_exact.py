@@ -110,7 +110,7 @@ def test_rows_differ_in_their_masks_alone(studies):
         model.pop("self_attention", None)
         kinds[f"{row.id} rest"] = str(model)
     assert [kinds[row] for row in ("masked", "unmasked", "two_sided", "one_sided")] == [
-        "standard", "unmasked", "standard", "one_sided"]  # fmt: skip
+        "standard", "unmasked", "relative_bias", "one_sided_relative_bias"]  # fmt: skip
     assert kinds["masked rest"] == kinds["unmasked rest"] and kinds["two_sided rest"] == kinds["one_sided rest"]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from jaxtyping import Array
 
 from attention_research.layers.attention.multi_head import Where
+from attention_research.layers.attention.relative_bias import RelativeBiasAttention
 from attention_research.layers.attention.standard import StandardAttention
 
 
@@ -17,4 +18,12 @@ class OneSidedAttention(StandardAttention):
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
         """Equation 1 with a causal mask."""
+        return super().mix(query, key, value, where._replace(is_causal=True))
+
+
+class OneSidedRelativeBias(RelativeBiasAttention):
+    """A learned bias for each clipped distance, always causal: the one-sided form of `relative_bias`."""
+
+    def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
+        """The attention of `relative_bias` with a causal mask."""
         return super().mix(query, key, value, where._replace(is_causal=True))

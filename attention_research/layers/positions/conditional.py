@@ -30,8 +30,8 @@ def placed(
 class ConditionalPositions(nnx.Module):
     """Adds a depthwise convolution with a kernel [D W] and a bias [D]. The kernel is initialized from N(0, 1/W).
 
-    Neighbours on both sides are read, so that decoders refuse this kind. Padding and the other examples of a packed row
-    count as 0.
+    The convolution has `kernel_width` taps W. It reads neighbours on both sides, so that decoders refuse this kind.
+    Padding and the other examples of a packed row count as 0.
     """
 
     #: The layer takes the argument `mask`, because it reads other positions.

@@ -6,7 +6,8 @@ Exact statements (`laws.masks`): future positions get no weight and no gradient;
 step from its past; an encoder's self-attention equals that of a decoder whose mask hides nothing. Timed: one masked
 pass against one pass for each step, by length. Trained: the Transformer of `lectures/positions` copies letters
 (generated text) with and without the mask of its decoder, and the study compares the loss under teacher forcing with
-the generated output. An encoder predicts masked words of film reviews from both sides, and from preceding words only.
+the generated output. An encoder with a learned bias for each distance predicts hidden characters of film reviews from
+both sides, and from preceding characters only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from attention_research.studies.columns import LOSS, PERPLEXITY, Column, fixed, 
 from attention_research.studies.competence import Competence
 
 from ...haviv2022.nopos import masked
-from ...haviv2022.schemes import CONFIG
+from ...haviv2022.schemes import CHARACTERS, CONFIG, NONE
 from ..laws import exact
 from ..laws.masks import measure_truncation
 from ..positions.study import STEPS, ordered
@@ -29,7 +30,10 @@ LARGE = ("cpu", "gpu")
 #: Row -> name, the decoder's self-attention.
 COPYING = {"masked": ("copying, masked", "standard"), "unmasked": ("copying, unmasked", "unmasked")}
 #: Row -> name, the encoder's self-attention.
-HIDDEN = {"two_sided": ("hidden words, both sides", "standard"), "one_sided": ("hidden words, one side", "one_sided")}
+HIDDEN = {
+    "two_sided": ("hidden characters, both sides", "relative_bias"),
+    "one_sided": ("hidden characters, one side", "one_sided_relative_bias"),
+}
 
 
 def copying(kind: str) -> dict[str, Any]:
@@ -46,7 +50,8 @@ STUDY = Study(
         Row("truncation", "one pass against one a step", stages=(measure(measure_truncation),)),
         *(Row(id, name, {**copying(kind), **STEPS}, scales=LARGE, stages=(train, evaluate, measure(measure_recall)))
           for id, (name, kind) in COPYING.items()),
-        *(Row(id, name, masked({"model.self_attention": {"kind": kind}}), scales=LARGE, stages=(train, evaluate))
+        *(Row(id, name, masked({**NONE, "model.self_attention": {"kind": kind}}), stages=(train, evaluate),
+              scales=LARGE, at={"cpu": masked({**CHARACTERS, **NONE, "model.self_attention": {"kind": kind}})})
           for id, (name, kind) in HIDDEN.items()),
     ),
     scales={
@@ -81,6 +86,6 @@ STUDY = Study(
         exact.NOTE,
         "Time ratio: the time of one pass for each of 128 steps over its past, divided by the time of one masked pass.",
         "The loss of a copying row is the training loss of the last updates, with teacher forcing. Perplexity is that "
-        "of masked words. The seeds of a trained row were trained together on the same batches.",
+        "of hidden characters. The seeds of a trained row were trained together on the same batches.",
     ),
 )  # fmt: skip

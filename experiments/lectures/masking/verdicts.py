@@ -46,10 +46,10 @@ def cheats(results: Results) -> Verdict:
 
 
 def encoder(results: Results) -> Verdict:
-    """The law holds, and masked words are predicted clearly better from both sides."""
+    """The law holds, and hidden characters are predicted clearly better from both sides."""
     found = exact("encoder-is-unmasked-decoder")(results)
     sides = compare(results, "two_sided", "one_sided", "evaluate.perplexity")
-    return decide({**found.cases, "masked words": Case.compared(sides)})
+    return decide({**found.cases, "hidden characters": Case.compared(sides)})
 
 
 VERDICTS = {
