@@ -62,14 +62,6 @@ def from_cpu(id: str, name: str, overrides: dict[str, Any]) -> Row:
 
 NO_POSITIONS = {"model.positions.kind": "none"}
 UNSCALED = {"model.self_attention.kind": "unscaled"}
-#: Vaswani et al. 2017, sections 3.1 and 5.3. The best learning rate on a CPU is found by the command `budget`.
-PAPERS_RECIPE = {
-    **blocks(post_norm),
-    "training.optimizer": {"kind": "adam"},
-    "training.schedule.kind": "noam",
-    "training.learning_rate": 0.5,
-    "training.clip_norm": None,
-}
 ROWS = (
     Row("standard", "scaled dot product"),
     Row("unscaled", "unscaled", UNSCALED),
@@ -78,7 +70,7 @@ ROWS = (
     Row("linformer_8", "Linformer, rank 8", linformer(8)),
     Row("linformer_4", "Linformer, rank 4", linformer(4), scales=SMALL),
     from_cpu("linformer_16", "Linformer, rank 16", linformer(16)),
-    from_cpu("linformer_32", "Linformer, rank 32", linformer(32)),
+    Row("linformer_32", "Linformer, rank 32", linformer(32), scales=LARGE),
     Row("no_positions", "no positions", NO_POSITIONS),
     from_cpu("t5", "T5 bias", {"model.self_attention.kind": "t5", **NO_POSITIONS}),
     from_cpu("learned", "learned positions", {"model.positions.kind": "learned"}),
@@ -86,10 +78,15 @@ ROWS = (
     Row("heads_4", "4 heads", {"model.num_heads": 4}, scales=LARGE),  # the small configuration has 4 heads
     from_cpu("heads_8", "8 heads", {"model.num_heads": 8}),
     from_cpu("unscaled_heads_1", "1 head, unscaled", {"model.num_heads": 1, **UNSCALED}),
-    from_cpu("linformer_none", "Linformer, rank 16, sharing none", linformer(16, sharing="none")),
-    from_cpu("linformer_headwise", "Linformer, rank 16, sharing headwise", linformer(16, sharing="headwise")),
-    from_cpu("linformer_key_value", "Linformer, rank 16, sharing key-value", linformer(16, sharing="key_value")),
-    from_cpu("linformer_layerwise", "Linformer, rank 16, sharing layerwise", linformer(16, sharing="layerwise")),
+    *(
+        Row(f"linformer_{mode}", f"Linformer, rank 16, sharing {name}", linformer(16, sharing=mode), scales=LARGE)
+        for mode, name in {
+            "none": "none",
+            "headwise": "headwise",
+            "key_value": "key-value",
+            "layerwise": "layerwise",
+        }.items()
+    ),
     without("no_feed_forward", "no feed-forward", "feed_forward"),
     without("no_residual", "no residuals", "residual"),
     without("no_norm", "no normalisation", "norm"),
@@ -101,7 +98,6 @@ ROWS = (
         {"model.num_layers": DEEP, **blocks(pre_norm, "residual")},
         scales=("cpu",),
     ),
-    Row("papers_recipe", "the paper's recipe: post-norm, Adam, Noam", PAPERS_RECIPE, scales=("cpu",)),
     # Other systems on the same dictionary with another split of its words, from the column "CMUdict latest" of
     # g2p-seq2seq.
     Row("phonetisaurus", "Phonetisaurus, WFST", scales=()),

@@ -89,8 +89,14 @@ def test_an_updates_products_are_counted():
 
 @pytest.mark.slow
 def test_training_learns_a_text_that_repeats(monkeypatch):
-    monkeypatch.setattr(efficient_scale, "open_text", lambda name, size: TEXT)
-    more = {"text": "", "vocabulary_size": 13, "model": {"head_width": 4, "cheap": CHEAP}, "scales": ((1, 8), (1, 16))}
+    monkeypatch.setattr(efficient_scale, "open_text", lambda *_: TEXT)
+    more = {
+        "text": "",
+        "vocabulary_size": 13,
+        "tokenizer": "bpe",
+        "model": {"head_width": 4, "cheap": CHEAP},
+        "scales": ((1, 8), (1, 16)),
+    }
     more |= {"length": 8, "batch_tokens": 64, "steps": 300, "rate": 0.01, "tested": 80, "seed": 0}
     found = measure_sizes(kind="window", **more)
     assert found["losses"][1] < 0.3 < np.log(11) and found["parameters"][0] < found["parameters"][1]

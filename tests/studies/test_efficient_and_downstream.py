@@ -100,8 +100,9 @@ def test_the_trigram_model_uses_two_tokens(studies, monkeypatch):
     for train, test, expected, within in ((cycle, cycle, 0.0, 0.01), (*noise, math.log(11), 0.2)):
         text = Text(train, test, 12)
         monkeypatch.setitem(measured.__globals__, "open_text", lambda *_, text=text: text)
-        found = measured(text="", vocabulary_size=12, tested=307, seed=0)["largest"]
-        assert found == pytest.approx(expected, abs=within)
+        for two_sided in (False, True):
+            found = measured(text="", vocabulary_size=12, tokenizer="bpe", tested=307, two_sided=two_sided)["largest"]
+            assert found == pytest.approx(expected, abs=within)
 
 
 def scores(keys, metric, spread=0.1, **rows):

@@ -31,7 +31,7 @@ TOGETHER = 8192
 class Text(NamedTuple):
     """Token ids of the training and the test split, with all documents concatenated, and the size of the vocabulary.
 
-    The last id of the vocabulary is the mask token.
+    The last id of the vocabulary is the mask token, which does not occur in the text.
     """
 
     train: Int[np.ndarray, "N"]
@@ -39,14 +39,14 @@ class Text(NamedTuple):
     size: int
 
 
-def open_text(name: str, vocabulary_size: int) -> Text:
-    """Opens a TFDS data set of texts as word pieces."""
-    section = {"data.name": name, "vocabulary_size": vocabulary_size}
+def open_text(name: str, vocabulary_size: int, tokenizer: str) -> Text:
+    """Opens a TFDS data set of texts with a kind of tokenizer."""
+    section = {"data.name": name, "vocabulary_size": vocabulary_size, "data.tokenizer": {"kind": tokenizer}}
     data = build(load(CONFIG).override(list(section.items())).resolved["data"], "data")().prepare()
     chunks = [data.chunks(split) for split in ("train", "test")]
     joined = [np.concatenate([split[number] for number in range(len(split))]) for split in chunks]
     train, test = (tokens.astype(np.int32) for tokens in joined)
-    return Text(train, test, data.tokenizer.size)
+    return Text(train, test, data.tokenizer.size + 1)
 
 
 def maker(kind: str, text: Text, size: Sequence[int], length: int, model: Mapping[str, Any]) -> Any:
@@ -97,12 +97,13 @@ def held_out(run: Any, tokens: Int[np.ndarray, "M"], length: int, tested: int) -
 
 
 def measure_sizes(
-    *, kind: str, text: str, vocabulary_size: int, model: Mapping[str, Any], scales: Sequence[Sequence[int]],
-    length: int, batch_tokens: int, steps: int, rate: float, tested: int, seed: int, **_: Any,
+    *, kind: str, text: str, vocabulary_size: int, tokenizer: str, model: Mapping[str, Any],
+    scales: Sequence[Sequence[int]], length: int, batch_tokens: int, steps: int, rate: float, tested: int, seed: int,
+    **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Returns lists by model size: "losses", "parameters" and "flops" per token; and "largest", the loss of the largest
     model."""
-    there = open_text(text, vocabulary_size)
+    there = open_text(text, vocabulary_size, tokenizer)
     found: dict[str, list[float]] = {"losses": [], "parameters": [], "flops": []}
     for size in scales:
         make, rows = maker(kind, there, size, length, model), batch_tokens // length
@@ -114,15 +115,16 @@ def measure_sizes(
 
 
 def measure_contexts(
-    *, kind: str, text: str, vocabulary_size: int, model: Mapping[str, Any], contexts: Sequence[int],
-    context_size: Sequence[int], compute: float, batch_tokens: int, rate: float, tested: int, seed: int, **_: Any,
+    *, kind: str, text: str, vocabulary_size: int, tokenizer: str, model: Mapping[str, Any],
+    contexts: Sequence[int], context_size: Sequence[int], compute: float, batch_tokens: int, rate: float, tested: int,
+    seed: int, **_: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Trains with `compute` FLOPs in total at each context length.
 
     Returns lists by context: "context_losses" and "context_tokens", the number of training tokens; and "longest", the
     loss at the longest context.
     """
-    there = open_text(text, vocabulary_size)
+    there = open_text(text, vocabulary_size, tokenizer)
     found: dict[str, list[float]] = {"context_losses": [], "context_tokens": []}
     for length in contexts:
         make, rows = maker(kind, there, context_size, length, model), max(1, batch_tokens // length)

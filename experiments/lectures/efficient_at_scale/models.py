@@ -8,6 +8,8 @@
 are causal language models. Linformer (Wang et al. 2020, arXiv 2006.04768) mixes all keys before a query attends to
 them, so it cannot be causal. It is trained as a masked language model and compared with `full_masked`, a masked
 language model with full attention. All models have pre-norm blocks, sinusoidal positions and tied embeddings.
+The masked ones also have conditional positions (a convolution over three neighbours), without which they stay long at
+the frequencies of the tokens.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from attention_research.kernels.efficient import orthogonal_features
 from attention_research.layers.attention.linformer import projection_matrix
 from attention_research.layers.attention.multi_head import MultiHeadAttention
 from attention_research.layers.block import Block
+from attention_research.layers.positions.conditional import ConditionalPositions
 from attention_research.registry import lookup
 
 CAUSAL = ("full", "window", "linear", "performer")
@@ -99,6 +102,7 @@ class TextModel(nnx.Module):
         if kind not in KINDS:
             raise ValueError(f"{kind!r}: expected one of {', '.join(KINDS)}")
         self.table = nnx.Param(jax.random.normal(rngs.params(), (vocabulary_size, width)) * width**-0.5)
+        self.near = None if kind in CAUSAL else ConditionalPositions(width=width, rngs=rngs)
         heads: dict[str, Any] = {"num_heads": width // head_width, "length": length, "cheap": dict(cheap)}
         children = {
             "norm": partial(lookup("norm", "layer_norm"), width=width),
@@ -113,6 +117,7 @@ class TextModel(nnx.Module):
     def __call__(self, tokens: Int[Array, "B T"]) -> Float[Array, "B T V"]:
         table = self.table[...]
         x = table[tokens] * table.shape[1] ** 0.5 + sinusoidal_positions(tokens.shape[1], table.shape[1])
+        x = x if self.near is None else self.near(x, jnp.arange(tokens.shape[1])[None])
         for block in self.blocks:
             x, _ = block(x, {})
         return jnp.einsum("BTD,VD->BTV", self.norm(x), table)
