@@ -67,6 +67,7 @@ def test_conditional_positions_are_a_depthwise_convolution_of_real_neighbours(ke
 
 def test_a_decoder_refuses_positions_that_read_later_tokens():
     section = {"kind": "language_model", "width": 12, "num_heads": 3, "num_layers": 2}
+    section["feed_forward"] = {"hidden_width": 17}
     make = build_model({**section, "positions": {"kind": "conditional"}}, max_length=13, vocabulary_size=29)
     with pytest.raises(ConfigError, match=r"positions\.kind: ConditionalPositions reads later tokens"):
         make(rngs=nnx.Rngs(0))
