@@ -27,7 +27,8 @@ def test_every_row_resolves_at_every_scale(name, studies):
             stack = model["encoder" if row.id.endswith("_masked") else "decoder"]
             positions, attention = stack["positions"]["kind"], stack["self_attention"]["kind"]
             scheme = row.id.split("_")[0]
-            assert scheme in (positions, attention) and (attention == "standard" or positions == "none")
+            assert {"relative": "relative_bias"}.get(scheme, scheme) in (positions, attention)
+            assert attention == "standard" or positions == "none"
 
 
 def perplexities(**values):
@@ -37,11 +38,11 @@ def perplexities(**values):
 def test_no_positions_has_to_be_close_where_it_is_causal_and_far_where_it_is_not(studies):
     judge = lambda **values: judged(studies["haviv2022/nopos"], "no-positions-still-works", perplexities(**values))
     good = {"none": 50, "learned": 50, "none_short": 60, "learned_short": 60, "none_small": 70, "learned_small": 70}
-    assert judge(**good, none_masked=400, learned_masked=30).status == HELD
+    assert judge(**good, none_masked=400, relative_masked=30).status == HELD
     assert judge(**good).status == UNTESTED  # without the contrast
-    assert judge(**good, none_masked=31, learned_masked=30).status == FAILED
-    assert judge(**{**good, "none_small": 80}, none_masked=400, learned_masked=30).status == FAILED
-    assert judge(none=60, learned=50, none_masked=400, learned_masked=30).status == FAILED
+    assert judge(**good, none_masked=31, relative_masked=30).status == FAILED
+    assert judge(**{**good, "none_small": 80}, none_masked=400, relative_masked=30).status == FAILED
+    assert judge(none=60, learned=50, none_masked=400, relative_masked=30).status == FAILED
 
 
 def test_a_probe_has_to_beat_chance_and_the_untrained_model(studies):
