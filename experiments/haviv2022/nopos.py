@@ -19,7 +19,7 @@ from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, STE
 from attention_research.studies.competence import Competence
 
 from .nopos_verdict import close, draw
-from .schemes import CHARACTERS, CONFIG, RELATIVE, SCHEMES
+from .schemes import CHARACTERS, CONFIG, LONGER, RELATIVE, SCHEMES
 
 #: The other axes of Haviv et al.: suffix of the row id -> suffix of the name, overrides.
 SIZES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -60,8 +60,8 @@ def rows() -> tuple[Row, ...]:
             found.append(Row(f"{scheme}{suffix}", f"{name}{said}", {**size, **overrides}, scales=scales))
     for scheme, (name, overrides) in {**SCHEMES, "relative": ("relative bias", RELATIVE)}.items():
         scales = {"none": None, "sinusoidal": ("gpu",), "alibi": ("gpu",)}.get(scheme, LARGE)
-        small = {"smoke": {**masked(overrides), **SMOKE}}
-        found.append(Row(f"{scheme}_masked", f"{name}, masked", masked(overrides), at=small, scales=scales))
+        at = {"smoke": {**masked(overrides), **SMOKE}, "cpu": masked({**LONGER, **overrides})}
+        found.append(Row(f"{scheme}_masked", f"{name}, masked", masked(overrides), at=at, scales=scales))
     return tuple(found)
 
 

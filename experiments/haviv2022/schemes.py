@@ -10,10 +10,12 @@ CONFIG = "configs/language_modelling/transformer.py"
 CHARACTERS: dict[str, Any] = {
     "vocabulary_size": 176,  # 171 kinds of characters occur in the film reviews
     "data.tokenizer": {"kind": "characters"},
-    "training.steps": 3000,
-    "training.schedule.warmup_steps": 300,
+    "training.steps": 2000,
+    "training.schedule.warmup_steps": 200,
     "training.checkpoint_every": 1000,
 }
+#: More updates, for masked language models, which predict fewer characters of a row.
+LONGER: dict[str, Any] = {**CHARACTERS, "training.steps": 3000, "training.schedule.warmup_steps": 300}
 NONE: dict[str, Any] = {"model.positions.kind": "none"}
 #: The schemes of Haviv et al. 2022.
 SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {

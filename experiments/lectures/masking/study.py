@@ -19,7 +19,7 @@ from attention_research.studies.columns import LOSS, PERPLEXITY, Column, fixed, 
 from attention_research.studies.competence import Competence
 
 from ...haviv2022.nopos import masked
-from ...haviv2022.schemes import CHARACTERS, CONFIG, NONE
+from ...haviv2022.schemes import CONFIG, LONGER, NONE
 from ..laws import exact
 from ..laws.masks import measure_truncation
 from ..positions.study import STEPS, ordered
@@ -51,7 +51,7 @@ STUDY = Study(
         *(Row(id, name, {**copying(kind), **STEPS}, scales=LARGE, stages=(train, evaluate, measure(measure_recall)))
           for id, (name, kind) in COPYING.items()),
         *(Row(id, name, masked({**NONE, "model.self_attention": {"kind": kind}}), stages=(train, evaluate),
-              scales=LARGE, at={"cpu": masked({**CHARACTERS, **NONE, "model.self_attention": {"kind": kind}})})
+              scales=LARGE, at={"cpu": masked({**LONGER, **NONE, "model.self_attention": {"kind": kind}})})
           for id, (name, kind) in HIDDEN.items()),
     ),
     scales={
