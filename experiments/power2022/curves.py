@@ -54,31 +54,34 @@ def draw(results: Results, folder: Path) -> Figure | None:
     rows = [row for row in results.rows if results.of(row.id) and results.values(row.id, "measure.validation_steps")]
     if not rows:
         return None
-    pyplot, styles = canvas(), row_styles(results)
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.4), width_ratios=(2, 1))
+    reached = {int(row.id.removeprefix("s5_")): values for row in rows
+               if row.id.startswith("s5_") and (values := results.values(row.id, "measure.generalised"))}  # fmt: skip
+    styles, panels = row_styles(results), 2 if reached else 1
+    figure, axes = canvas().subplots(
+        1, panels, figsize=((7, 10)[panels - 1], 4.4), width_ratios=(2, 1)[:panels], squeeze=False
+    )
+    left = axes[0, 0]
     for row in rows:
         one = lambda name, row=row: results.values(row.id, f"measure.{name}")[0]
         line = {"color": styles[row.id]["color"], "linewidth": 1.4}
-        axes[0].plot(one("validation_steps"), one("validation_accuracies"), "-", label=row.name, **line)
-        axes[0].plot(one("training_steps"), one("training_accuracies"), ":", **line)
-    medians = {}
-    for row in rows:
-        if row.id.startswith("s5_") and (reached := results.values(row.id, "measure.generalised")):
-            share = int(row.id.removeprefix("s5_"))
-            axes[1].plot([share] * len(reached), reached, "o", color=styles[row.id]["color"], alpha=0.7)
-            medians[share] = statistics.median(reached)
-    axes[1].plot(list(medians), list(medians.values()), "-", color="#000000", linewidth=1.2)
-    axes[0].set_xscale("log")
-    axes[1].set_yscale("log")
-    axes[0].set_xlabel("updates")
-    axes[0].set_ylabel("accuracy, %")
-    axes[1].set_xlabel("equations of S5 for training, %")
-    axes[1].set_ylabel("updates until 99 % of validation")
-    legend(figure, axes[:1], columns=3)
+        left.plot(one("validation_steps"), one("validation_accuracies"), "-", label=row.name, **line)
+        left.plot(one("training_steps"), one("training_accuracies"), ":", **line)
+    left.set_xscale("log")
+    left.set_xlabel("updates")
+    left.set_ylabel("accuracy, %")
+    marks = "the first seed, dotted: training"
+    if reached:
+        right, marks = axes[0, 1], f"left: {marks}; right: points are seeds, line: median"
+        for share, values in reached.items():
+            right.plot([share] * len(values), values, "o", color=styles[f"s5_{share}"]["color"], alpha=0.7)
+        right.plot(list(reached), [statistics.median(values) for values in reached.values()], "-", color="#000000",
+                   linewidth=1.2)  # fmt: skip
+        right.set_yscale("log")
+        right.set_xlabel("equations of S5 for training, %")
+        right.set_ylabel("updates until 99 % of validation")
+    legend(figure, [left], columns=3)
     path = folder / "accuracy.png"
-    save(
-        figure, path, caption(results, "left: the first seed, dotted: training; right: points are seeds, line: median")
-    )
+    save(figure, path, caption(results, marks))
     last = "; ".join(f"{row.name} {results.values(row.id, 'measure.validation_accuracy')[0]:.0f} %" for row in rows)
     return Figure(
         path, "Accuracy by update", f"Training and validation accuracy by update. Validation at the end: {last}."
