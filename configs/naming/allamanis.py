@@ -5,7 +5,7 @@
 
 variant    what                                       time                       F1
 allamanis  the paper's model and script               the paper does not say     44.7 (the paper's mean of 10 projects)
-cpu        the same at width 64, 9 epochs             minutes on one core        experiments/allamanis2016/results
+cpu        the same at width 64, 45 epochs            minutes on one core        experiments/allamanis2016/results
 smoke      seconds                                    seconds                    0: it learns nothing
 
 The paper's F1 is the mean of ten Java projects, with one model for each. It is quoted from memory, not read from the
@@ -62,13 +62,16 @@ def allamanis() -> ConfigDict:
 
 
 def cpu() -> ConfigDict:
-    """Bodies of at most 127 sub-tokens, 2,000 sub-tokens in the vocabulary; 9 epochs over 7,137 functions."""
+    """Bodies of at most 127 sub-tokens, 2,000 sub-tokens in the vocabulary; 45 epochs over 7,137 functions.
+
+    The loss on validation functions is lowest after a tenth of the updates, but F1 rises until the end.
+    """
     config = allamanis()
     config.update(max_length=128, vocabulary_size=2000)
     config.data.batching.boundaries = (32, 64, 128)
-    config.model.update(width=64, dropout_rate=0.2)
+    config.model.update(width=64)
     config.training.update(
-        steps=2000, batch_size=32, learning_rate=5e-3, checkpoint_every=2000, eval_every=250, log_every=50
+        steps=10_000, batch_size=32, learning_rate=5e-3, checkpoint_every=2000, eval_every=1000, log_every=100
     )
     config.training.schedule = {"kind": "cosine", "warmup_steps": 100}
     config.evaluation.update(examples=1000)

@@ -122,14 +122,14 @@ def lambda_separates(results: Results) -> Verdict:
 
 #: The pointer-generator without its pointer. A step costs about twice as much, so half as many steps take equal time.
 LSTM = {"kind": "lstm", "width": 96}
-ATTENTION = {"kind": "pointer_generator", "max_length": 8, "copies": False, "dropout_rate": 0.2}
+ATTENTION = {"kind": "pointer_generator", "max_length": 8, "copies": False, "dropout_rate": 0.4}
 STUDY = Study(
     rows=(
         Row("tf_idf", "TF-IDF, nearest body", stages=(measure(nearest),)),
         Row(
             "attention",
             "standard attention",
-            {"model": {**ATTENTION, "width": 64, "cell": LSTM}, "training.learning_rate": 2e-3, "training.steps": 1500},
+            {"model": {**ATTENTION, "width": 64, "cell": LSTM}, "training.learning_rate": 2e-3, "training.steps": 5000},
             at={"smoke": {"model": {**ATTENTION, "width": 16, "cell": {**LSTM, "width": 8}}}},
         ),
         Row("conv_attention", "convolutional attention", {"model.kind": "conv_attention"}),
