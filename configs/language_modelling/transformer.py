@@ -7,7 +7,7 @@
 
 variant   parameters   steps  time                        perplexity
 cpu          331,136    1000  4 minutes a seed, one core  not recorded; a trigram model has 45
-masked       211,856    3000  minutes on one core         not recorded
+masked       211,856    3000  5 minutes a seed, one core  3.67 +- 0.09 of hidden characters (lectures/masking)
 smoke          7,856       4  seconds                     it learns nothing
 
 Pre-norm blocks with sinusoidal positions by default. `positions.kind` is sinusoidal, learned or none; the
