@@ -3,8 +3,8 @@
     attention-research reproduce lectures/gating --scale=cpu
 
 Exact statements, in float64: mixed second derivatives of a mixer's output with respect to two tokens. Trained models
-(`laws.gating`) learn the elementwise product of the features of a token and of its predecessor. The mixers are
-attention with four heads, a learned matrix over positions, and such a matrix with a gate.
+(`laws.gating`) learn a product of features of two tokens: the value of the token whose key another token asks for. The
+mixers are attention with one head, a learned matrix over positions, and such a matrix with a gate of the token itself.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
 
 
 MIXERS = {"attention": "attention", "gated": "gated mixing", "ungated": "ungated mixing"}
-SIZES = {**exact.DRAWS, "length": 8, "width": 8, "num_heads": 4, "steps": 3000, "batch_size": 64,
+SIZES = {**exact.DRAWS, "length": 8, "width": 8, "num_heads": 1, "steps": 3000, "batch_size": 64,
          "rates": (0.001, 0.003, 0.01)}  # fmt: skip
 STUDY = Study(
     rows=(

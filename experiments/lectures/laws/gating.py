@@ -8,8 +8,9 @@ There are three ways to mix T tokens of width D:
 - the same times a gate of the token itself, `(sum_s M_ts x_s W) * x_t U` (Liu et al. 2021, gMLP, arXiv 2105.08050,
   equation 4).
 
-In the product task the target of each token is the elementwise product of its own features and those of its
-predecessor, each under a fixed matrix. A linear map reads the output of the mixer.
+In the product task each token has a key, a query and a value. The target of token t is sum_s (q_t . k_s) v_s, a product
+of features of two tokens: with one-hot keys and queries, the value of the token whose key it asks for. A linear map
+reads the output of the mixer.
 """
 
 from __future__ import annotations
@@ -84,21 +85,23 @@ def measure_product(
     """Trains a mixer on the product task with each of `rates` and keeps the best one on validation sequences.
 
     Returns "error" on test sequences divided by the variance of the target; "rate" (None: no rate ends with a finite
-    error); and "parameters". One-hot positions are concatenated to the features, so that attention can use them.
+    error); and "parameters". The keys of a sequence are all different.
     """
     task, trained, tested, validated = jax.random.split(jax.random.key(seed), 4)
-    first, second = jax.random.normal(task, (2, width, width)) * width**-0.5
+    matrix, features = jax.random.normal(task, (width, width)) * width**-0.5, 2 * length + width
 
     def examples(key: Key[Array, ""], count: int) -> tuple[Tokens, Tokens]:
-        x = jax.random.normal(key, (count, length, width))
-        before = jnp.concatenate([jnp.zeros_like(x[:, :1]), x[:, :-1]], axis=1)
-        places = jnp.broadcast_to(jnp.eye(length), (count, length, length)) * length**0.5
-        return jnp.concatenate([x, places], axis=-1), (x @ first) * (before @ second)
+        of_keys, of_queries, of_values = jax.random.split(key, 3)
+        keys = jax.nn.one_hot(jnp.argsort(jax.random.uniform(of_keys, (count, length)), axis=-1), length)
+        queries = jax.nn.one_hot(jax.random.randint(of_queries, (count, length), 0, length), length)
+        values = jax.random.normal(of_values, (count, length, width))
+        target = jnp.einsum("bti,bsi,bsd->btd", queries, keys, values @ matrix)
+        return jnp.concatenate([keys * length**0.5, queries * length**0.5, values], axis=-1), target
 
     class Reader(nnx.Module):
         def __init__(self, *, rngs: nnx.Rngs):
-            self.mixer = Mixer(mixer, length=length, width=width + length, num_heads=num_heads, rngs=rngs)
-            self.output = Linear(width + length, width, rngs=rngs)
+            self.mixer = Mixer(mixer, length=length, width=features, num_heads=num_heads, rngs=rngs)
+            self.output = Linear(features, width, rngs=rngs)
 
         def __call__(self, x: Float[Array, "B T E"]) -> Tokens:
             return self.output(self.mixer(x))
