@@ -131,7 +131,7 @@ def test_a_kernel_names_its_layers_and_their_studies():
     kernel = usage.fields("attention_research.kernels.efficient.linformer.linformer_attention")
     layer = usage.fields("attention_research.layers.attention.linformer.LinformerAttention")
     assert "attention_research.layers.attention.linformer>" in kernel["Used by"]
-    assert "linformer2020/table2" in kernel["Studies"] and "linformer2020/table2" in layer["Studies"]
+    assert all("ablation/attention/quick" in found["Studies"] for found in (kernel, layer))
     assert "settings_attention.html#linformer" in layer["Kind in a config"]
     assert usage.studies_of("attention_research.kernels.no_such.kernel") == []
 
