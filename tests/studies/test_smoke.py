@@ -38,9 +38,6 @@ def test_every_row_was_trained_evaluated_and_counted(run):
     for trial in trials:
         assert trial["stages"]["train"]["steps"] == 4 and trial["stages"]["evaluate"]["sentences"] == 16
         assert trial["stages"]["evaluate"]["word_error_rate"] > 50 and trial["peak_memory_bytes"] > 1e8
-        strings = trial["stages"]["strings"]
-        assert strings["near_sentences"] + strings["far_sentences"] == strings["sentences"] == 16
-        assert strings["train_steps"] == 4 and strings["perplexity"] > 100  # another vocabulary
         first = ["projection 1"] * 3 if trial["row"].startswith("linformer") else ["a", "n", "p"]
         assert [one["source"][0] for one in trial["stages"]["measure"]["maps"]] == first
     count = {trial["row"]: trial["stages"]["inspect"]["parameters"] for trial in trials}
