@@ -29,7 +29,6 @@ VARIANTS = {
     },
     "unmasked": {"decoder": {"self_attention": {"kind": "unmasked"}}},
     "one_sided": {"encoder": {"self_attention": {"kind": "one_sided"}}},
-    "one_sided_relative_bias": {"encoder": {"self_attention": {"kind": "one_sided_relative_bias"}}},
     "no_positions": {"positions": {"kind": "none"}},
 }
 
