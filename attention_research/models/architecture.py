@@ -12,7 +12,7 @@ from typing import Any
 
 from flax import nnx
 
-from attention_research.layers.attention.one_sided import OneSidedAttention, OneSidedRelativeBias
+from attention_research.layers.attention.one_sided import OneSided
 from attention_research.layers.attention.unmasked import UnmaskedAttention
 from attention_research.layers.block import Block, terms
 from attention_research.layers.positions.none import NoPositions
@@ -131,8 +131,7 @@ def _step(kind: str, name: str, block: Block, causal: bool, memory: str) -> Step
         return Step(kind)
     if isinstance(module, PlainResidual):
         return Step("add")
-    one_sided = isinstance(module, (OneSidedAttention, OneSidedRelativeBias))
-    causal = one_sided or (causal and not isinstance(module, UnmaskedAttention))
+    causal = isinstance(module, OneSided) or (causal and not isinstance(module, UnmaskedAttention))
     masked = kind.endswith("self_attention") and causal
     reads = memory if kind == "cross_attention" else ""
     return Step(f"masked {kind}" if masked else kind, type(module).__name__, reads)

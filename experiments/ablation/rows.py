@@ -79,13 +79,13 @@ ROWS = (
     from_cpu("heads_8", "8 heads", {"model.num_heads": 8}),
     from_cpu("unscaled_heads_1", "1 head, unscaled", {"model.num_heads": 1, **UNSCALED}),
     *(
-        Row(f"linformer_{mode}", f"Linformer, rank 16, sharing {name}", linformer(16, sharing=mode), scales=LARGE)
-        for mode, name in {
-            "none": "none",
-            "headwise": "headwise",
-            "key_value": "key-value",
-            "layerwise": "layerwise",
-        }.items()
+        Row(
+            f"linformer_{mode}",
+            f"Linformer, rank 16, sharing {mode.replace('_', '-')}",
+            linformer(16, sharing=mode),
+            scales=LARGE,
+        )
+        for mode in ("none", "headwise", "key_value", "layerwise")
     ),
     without("no_feed_forward", "no feed-forward", "feed_forward"),
     without("no_residual", "no residuals", "residual"),

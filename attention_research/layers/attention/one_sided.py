@@ -13,17 +13,17 @@ from attention_research.layers.attention.relative_bias import RelativeBiasAttent
 from attention_research.layers.attention.standard import StandardAttention
 
 
-class OneSidedAttention(StandardAttention):
+class OneSided:
+    """Always causal, whatever `is_causal` is. Other masks apply too."""
+
+    def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
+        """The attention of the other base class with a causal mask."""
+        return super().mix(query, key, value, where._replace(is_causal=True))  # type: ignore[misc]  # of the other base
+
+
+class OneSidedAttention(OneSided, StandardAttention):
     """Equation 1 of Vaswani et al. 2017, always causal, whatever `is_causal` is. Other masks apply too."""
 
-    def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
-        """Equation 1 with a causal mask."""
-        return super().mix(query, key, value, where._replace(is_causal=True))
 
-
-class OneSidedRelativeBias(RelativeBiasAttention):
+class OneSidedRelativeBias(OneSided, RelativeBiasAttention):
     """A learned bias for each clipped distance, always causal: the one-sided form of `relative_bias`."""
-
-    def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:
-        """The attention of `relative_bias` with a causal mask."""
-        return super().mix(query, key, value, where._replace(is_causal=True))
