@@ -40,7 +40,8 @@ def masked(overrides: dict[str, Any]) -> dict[str, Any]:
         "encoder": {"steps": (("norm", "self_attention", "dropout", "residual"),
                               ("norm", "feed_forward", "dropout", "residual")), "final_norm": True},
     }  # fmt: skip
-    return {"data.objective": {"kind": "masked_tokens"}, "model": model, **overrides}
+    objective = {} if "data" in overrides else {"data.objective": {"kind": "masked_tokens"}}
+    return {**objective, "model": model, **overrides}
 
 
 LARGE = ("cpu", "gpu")

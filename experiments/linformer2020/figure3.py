@@ -18,7 +18,7 @@ from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, STE
 from attention_research.studies.competence import Competence
 
 from ..haviv2022.nopos import SMOKE, masked
-from ..haviv2022.schemes import CHARACTERS, CONFIG
+from ..haviv2022.schemes import CONFIG, MASKED_CHARACTERS
 from .figure3_verdicts import draw, near
 
 RANKS = (8, 16, 32, 64)
@@ -47,7 +47,7 @@ STUDY = Study(
     ),
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2),
-        "cpu": Scale(f"{CONFIG}:cpu", CHARACTERS, seeds=3, jobs=2, replicas=True),
+        "cpu": Scale(f"{CONFIG}:cpu", MASKED_CHARACTERS, seeds=3, jobs=2, replicas=True),
         "gpu": Scale(f"{CONFIG}:cpu", GPU, seeds=3),
     },
     columns=(PARAMETERS, STEPS_PER_SECOND, LOSS, PERPLEXITY),

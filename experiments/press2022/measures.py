@@ -7,6 +7,7 @@ little. The loss by position within the longest rows shows where a model fails.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,8 @@ from attention_research.training.evaluation import Trained
 
 
 def losses_at(trained: Trained, length: int, *, tokens: int, split: str = "test") -> Float[np.ndarray, "T"]:
-    """The mean loss in nats at each position of rows of `length` tokens, over about `tokens` tokens of a split."""
+    """The mean loss in nats at each position of rows of `length` tokens, over the first `tokens` tokens of a split,
+    rounded up to whole rows."""
     given = trained.config.override([("data.max_length", length)])
     data = build(given.resolved["data"], "data")().prepare()
     rows = max(1, 4096 // length)
@@ -31,10 +33,10 @@ def losses_at(trained: Trained, length: int, *, tokens: int, split: str = "test"
     def values(arrays: Any, batch: dict[str, jax.Array]) -> jax.Array:
         return merge(*arrays).log_likelihood(batch)[0]["log_likelihood"]
 
-    found = []
-    for ids, batch in data.evaluation_batches(split, rows, examples=-(-tokens // length)):
+    found, wanted = [], -(-tokens // length)
+    for ids, batch in itertools.islice(data.evaluation_batches(split, rows), -(-wanted // rows)):
         found.append(np.asarray(values(model, batch), np.float64)[np.asarray(ids) >= 0])
-    return -np.concatenate(found).mean(axis=0)
+    return -np.concatenate(found)[:wanted].mean(axis=0)
 
 
 def measure_lengths(
