@@ -2,6 +2,10 @@
 
 Raffel et al. 2020 (T5), section 3.2.3, with the lengths of the released code (`objectives/lm.gin`). An encoder reads
 only the end of sentence.
+
+As in T5, each row of `max_length` tokens ends with the end of sentence. A causal model can learn the position at which
+it comes, and then predicts it at all later positions. To test a model on rows that are longer than its training rows,
+train it on `data.running_text`, whose rows have no end.
 """
 
 import numpy as np
