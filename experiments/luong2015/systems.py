@@ -1,8 +1,8 @@
 """Shared by the tables of Luong et al. 2015: the system, its parts by name, rows of generated sentences, and scales.
 
-This module defines no study. Below `paper` the systems have Adam and one layer, and translate strings of user
-interfaces (the task and the recipe of `configs/translation/recurrent.py:strings`) or generated sentences with gold
-alignments.
+This module defines no study. Below `paper` the systems have Adam and one layer. They write the sounds of English words
+from their letters (the task and the recipe of `configs/pronunciation/recurrent.py`), or translate generated sentences
+with gold alignments.
 """
 
 from __future__ import annotations
@@ -10,24 +10,19 @@ from __future__ import annotations
 from typing import Any
 
 from attention_research.studies import Row, Scale
-from attention_research.studies.columns import (
-    BLEU,
-    FAR_BLEU,
-    FLOPS,
-    LOSS,
-    PARAMETERS,
-    PERPLEXITY,
-    STEPS_PER_SECOND,
-    Column,
-    fixed,
-)
+from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Comparison, compare
 
+from ..raffel2017.systems import CONFIG as SOUNDS
+from ..raffel2017.systems import ERROR_RATE, SEQUENCES_WRONG
+
 CONFIG = "configs/translation/recurrent.py"
 OURS = ("smoke", "cpu")
-#: Half of the window: the paper's 10 for up to 50 words, and 4 for strings and generated sentences, which are shorter.
-HALF_WIDTH, OUR_HALF_WIDTH = 10, 4
+#: Half of the window: the paper's 10 for up to 50 words, 2 for words of 7 letters on average, and 4 for generated
+#: sentences of 4 to 20 words.
+HALF_WIDTH, LETTERS_HALF_WIDTH, GENERATED_HALF_WIDTH = 10, 2, 4
 #: An epoch of the paper has 35,156 updates. Without dropout there are 10 epochs, and the learning rate is halved in
 #: each epoch after the 5th; with dropout there are 12, and it is halved after the 8th.
 WITHOUT_DROPOUT = {
@@ -38,8 +33,15 @@ WITHOUT_DROPOUT = {
 NO_ATTENTION = {"model.decoder": {"kind": "fixed_vector"}, "model.alignment": {"kind": "none"}}
 FEED, NO_FEED = ({"model.decoder": {"kind": "luong", "input_feeding": fed}} for fed in (True, False))
 LOCATION = {"model.alignment": {"kind": "location"}}
-COLUMNS = (PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU, FAR_BLEU)
+COLUMNS = (PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, ERROR_RATE, SEQUENCES_WRONG)
 CENTRE_DISTANCE = Column("measure.centre_distance", "distance from gold, words", fixed(2), better="lower")
+
+
+NOTE = (
+    "Letters of English words to their sounds, with Adam instead of the paper's SGD, greedy. Wrong sounds: edits over "
+    "all sounds, to the nearest pronunciation of the word; in generated rows, edits over all words. Windows reach 2 "
+    "letters or 4 words to each side (paper: 10 words, for sentences of up to 50)."
+)
 
 
 def attention(place: str, score: dict[str, Any], half_width: int | None = None) -> dict[str, Any]:
@@ -64,10 +66,12 @@ def generated(
         "max_length": 32,
         "vocabulary_size": vocabulary,
         "data": section,
-        "evaluation.near": None,
+        "decoding.extra_length": 16,
         "model.reverse_source": False,
+        **changes,
     }
-    return Row(id, f"generated: {name}", {**shared, **changes}, scales=OURS, stages=stages)
+    trained = {"training.steps": 1200, "training.batch_size": 32, "training.checkpoint_every": 1200}
+    return Row(id, f"generated: {name}", at={"smoke": shared, "cpu": shared | trained}, scales=OURS, stages=stages)
 
 
 def printed(id: str, name: str) -> Row:
@@ -75,22 +79,19 @@ def printed(id: str, name: str) -> Row:
     return Row(id, name, scales=())
 
 
-def scales(data: str, paper: tuple[str, str], note: str) -> dict[str, Scale]:
-    """The scales, with the paper's system instead of the configuration's RNNsearch. `data` are the interface strings to
-    be translated into English, and `paper` are the source and the target language of the table."""
+def scales(paper: tuple[str, str]) -> dict[str, Scale]:
+    """The scales, with the paper's system instead of the configuration's RNNsearch. `paper` are the source and the
+    target language of the table."""
     source, target = paper
-    strings = {
-        "data.name": f"ui_translate/{data}",
-        "data.source_language": data.partition("-")[0],
-        "data.target_language": "en",
+    system = {
         "model.cell": {"kind": "lstm_forget_bias"},
         "model.encoder": {"kind": "unidirectional"},
         "model.decoder": {"kind": "luong", "input_feeding": True},
         "model.reverse_source": True,
     }
     return {
-        "smoke": Scale(f"{CONFIG}:smoke", strings, seeds=1, jobs=2, settings={"examples": 8}, note=note),
-        "cpu": Scale(f"{CONFIG}:strings", strings, seeds=3, jobs=2, settings={"examples": 600}, note=note),
+        "smoke": Scale(f"{SOUNDS}:smoke", system, seeds=1, jobs=2, settings={"examples": 8}, note=NOTE),
+        "cpu": Scale(f"{SOUNDS}:cpu", system, seeds=3, jobs=2, settings={"examples": 600}, note=NOTE),
         "paper": Scale(
             f"{CONFIG}:luong",
             {"data.source_language": source, "data.target_language": target},
@@ -100,9 +101,14 @@ def scales(data: str, paper: tuple[str, str], note: str) -> dict[str, Scale]:
     }
 
 
+def pronounces(row: str, *rows: str, claims: tuple[str, ...] = ()) -> Competence:
+    """The bar for letters to sounds: 15 points fewer wrong sounds than one fixed sound for each letter."""
+    return Competence(row, "evaluate.error_rate", "token_by_token", margin=15, claims=claims, rows=rows)
+
+
 def quality(results: Results, better: str, worse: str, name: str) -> dict[str, Comparison]:
-    """Compares perplexity and BLEU of two rows, under a name."""
+    """Compares perplexity and wrong sounds of two rows, under a name."""
     return {
         f"perplexity, {name}": compare(results, better, worse, "evaluate.perplexity"),
-        f"BLEU, {name}": compare(results, better, worse, "evaluate.bleu", higher=True),
+        f"wrong sounds, {name}": compare(results, better, worse, "evaluate.error_rate"),
     }

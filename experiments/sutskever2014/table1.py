@@ -4,15 +4,14 @@
     attention-research inspect   --study=sutskever2014/table1 --scale=paper   # 384,000,000 weights without biases
 
 At `paper` the published rows for single models are counted at the paper's size; ensembles are not built here. Below
-`paper` the same systems translate strings of user interfaces, French to English (the task and the recipe of
-`configs/translation/recurrent.py:strings`); compare only the rows with each other.
+`paper` the same systems write the sounds of English words from their letters (the task and the recipe of
+`configs/pronunciation/recurrent.py`), with one layer; compare only the rows with each other. Rows with other cells, and
+with the vector fed to every step, read the letters in reverse; their widths are chosen to match the number of
+parameters of the LSTM.
 
-The other rows translate generated sentences (`generated_translation`), which a system of this size can learn to
-translate through one fixed vector. The target has the order of the source or the reversed order. If reversing the
-source helps because it brings the first source words close to the first target words, it must hurt if the target has
-the reversed order. Only generated text can show this. Rows with other cells, and with the vector fed to every step,
-read the source in reverse and write in its order; their widths are chosen to match the number of parameters of the
-LSTM.
+The other rows translate generated sentences (`generated_translation`). The target has the order of the source or the
+reversed order. If reversing the source helps because it brings the first source words close to the first target words,
+it must hurt if the target has the reversed order. Only generated text can show this.
 """
 
 from __future__ import annotations
@@ -22,52 +21,49 @@ import math
 from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
-from attention_research.studies.columns import (
-    BLEU,
-    FAR_BLEU,
-    FLOPS,
-    LOSS,
-    PARAMETERS,
-    PERPLEXITY,
-    STEPS_PER_SECOND,
-    Column,
-    fixed,
-)
-from attention_research.studies.competence import Competence, translates
+from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FIGURE, UNTESTED, Verdict, against, compare, conclude
 
+from ..luong2015.systems import CONFIG, pronounces
+from ..raffel2017.systems import CONFIG as SOUNDS
+from ..raffel2017.systems import ERROR_RATE, SEQUENCES_WRONG
 from .sentence_vectors import measure as sentence_vectors
 
-CONFIG = "configs/translation/recurrent.py"
 OURS = ("smoke", "cpu", "gpu")
-#: scale -> (width, embedding width) on interface strings, with LAYERS layers, and on generated sentences, with one.
-SIZES = {"smoke": (16, 16), "cpu": (128, 128), "gpu": (512, 512)}
-GENERATED_SIZES = {"smoke": (16, 16), "cpu": (256, 128), "gpu": (512, 512)}
-LAYERS, GENERATED_VOCABULARY = 2, 300
+#: scale -> (width, embedding width) of the only layer
+SIZES = {"smoke": (16, 16), "cpu": (256, 128), "gpu": (512, 512)}
+#: The sizes of the vocabularies: letters and sounds, and generated words.
+VOCABULARY, GENERATED_VOCABULARY = 80, 300
 SHORT = (train, evaluate, measure(by_length, edges=(4, 8, 12, 16, 21), longest=48))
 VECTORS = (*SHORT, measure(sentence_vectors))
 #: The rows of each task.
-STRINGS, GENERATED = ("forward", "reversed"), ("same_*", "opposite_*", "every_step", "gru", "vanilla")
+PRONOUNCED, GENERATED = ("forward", "reversed", "every_step", "gru", "vanilla"), ("same_*", "opposite_*")
 
 
 def matched_width(scale: str, gates: int, *, every_step: bool = False) -> int:
     """The width at which one layer of cells with `gates` gates (or with the vector fed to every step) has as many
-    weights as the LSTM on generated sentences.
+    weights as the LSTM.
 
     The recurrent layers of both sides and the output layer have `gates (2 (E w + w^2) + [w^2]) + w V` weights.
     """
-    width, embedding = GENERATED_SIZES[scale]
+    width, embedding = SIZES[scale]
     square = lambda gates, fed: gates * (2 + fed)
-    linear = lambda gates: 2 * gates * embedding + GENERATED_VOCABULARY
+    linear = lambda gates: 2 * gates * embedding + VOCABULARY
     total = square(4, 0) * width**2 + linear(4) * width
     a, b = square(gates, int(every_step)), linear(gates)
     return round((math.sqrt(b**2 + 4 * a * total) - b) / (2 * a))
 
 
 EVERY_STEP = {"model.decoder": {"kind": "fixed_vector", "context_every_step": True}}
-#: The training of the generated rows, by scale. At twice the width they have half the learning rate.
-TRAINED = {"cpu": {"training.learning_rate": 0.005}}
+#: The training of the generated rows at `cpu`.
+TRAINED = {
+    "training.steps": 4000,
+    "training.checkpoint_every": 4000,
+    "training.learning_rate": 0.005,
+    "training.schedule": {"kind": "linear", "warmup_steps": 400},
+}
 
 
 def printed(id: str, name: str) -> Row:
@@ -75,11 +71,14 @@ def printed(id: str, name: str) -> Row:
     return Row(id, name, scales=())
 
 
-def generated(
-    id: str, name: str, changes: dict, *, order: str = "monotone", reverse: bool = True, gates: int = 4,
-    every_step: bool = False, stages: tuple = SHORT,
-) -> Row:  # fmt: skip
-    """A row on generated sentences with whole words and one layer, which reads the source forward or reversed."""
+def pronounced(id: str, name: str, changes: dict, *, gates: int = 4, every_step: bool = False) -> Row:
+    """A row on letters and sounds, of the width at which it has as many parameters as the LSTM."""
+    at = {scale: {**changes, "model.width": matched_width(scale, gates, every_step=every_step)} for scale in SIZES}
+    return Row(id, name, at=at, scales=OURS)
+
+
+def generated(id: str, name: str, *, order: str, reverse: bool, stages: tuple = SHORT) -> Row:
+    """A row on generated sentences with whole words, which reads the source forward or reversed."""
     task = {
         "data": {
             "name": f"generated_translation/{order}",
@@ -88,21 +87,12 @@ def generated(
             "tokenizer": {"kind": "words"},
             "batching": {"kind": "buckets", "boundaries": (12, 16, 24, 32)},
         },
-        "evaluation.near": None,
+        "decoding.extra_length": 16,
         "max_length": 32,
         "vocabulary_size": GENERATED_VOCABULARY,
-        "model.num_layers": 1,
         "model.reverse_source": reverse,
     }
-    sizes = {
-        scale: {
-            "model.width": matched_width(scale, gates, every_step=every_step),
-            "model.embedding_width": embedding,
-        }
-        for scale, (_, embedding) in GENERATED_SIZES.items()
-    }
-    at = {scale: {**task, **size, **changes, **TRAINED.get(scale, {})} for scale, size in sizes.items()}
-    return Row(id, f"generated, {name}", at=at, scales=OURS, stages=stages)
+    return Row(id, f"generated, {name}", task, at={"cpu": {**task, **TRAINED}}, scales=OURS, stages=stages)
 
 
 ROWS = (
@@ -114,13 +104,13 @@ ROWS = (
     printed("ensemble_2_beam_12", "2 reversed LSTMs, beam 12"),
     printed("ensemble_5_beam_2", "5 reversed LSTMs, beam 2"),
     printed("ensemble_5_beam_12", "5 reversed LSTMs, beam 12"),
-    generated("same_forward", "same order: forward", {}, reverse=False, stages=VECTORS),
-    generated("same_reversed", "same order: reversed", {}, stages=VECTORS),
-    generated("opposite_forward", "opposite order: forward", {}, order="reversed", reverse=False),
-    generated("opposite_reversed", "opposite order: reversed", {}, order="reversed"),
-    generated("every_step", "the vector fed to every step", EVERY_STEP, every_step=True),
-    generated("gru", "GRU cells", {"model.cell": {"kind": "gru"}}, gates=3),
-    generated("vanilla", "vanilla cells", {"model.cell": {"kind": "vanilla"}}, gates=1),
+    pronounced("every_step", "the vector fed to every step", EVERY_STEP, every_step=True),
+    pronounced("gru", "GRU cells", {"model.cell": {"kind": "gru"}}, gates=3),
+    pronounced("vanilla", "vanilla cells", {"model.cell": {"kind": "vanilla"}}, gates=1),
+    generated("same_forward", "same order: forward", order="monotone", reverse=False, stages=VECTORS),
+    generated("same_reversed", "same order: reversed", order="monotone", reverse=True, stages=VECTORS),
+    generated("opposite_forward", "opposite order: forward", order="reversed", reverse=False),
+    generated("opposite_reversed", "opposite order: reversed", order="reversed", reverse=True),
 )
 
 
@@ -128,15 +118,11 @@ def base(scale: str) -> dict:
     """The overrides that replace the configuration's RNNsearch by the paper's system at the sizes of a scale."""
     width, embedding = SIZES[scale]
     return {
-        "data.name": "ui_translate/fr-en",
-        "data.source_language": "fr",
-        "data.target_language": "en",
         "model.cell": {"kind": "lstm_forget_bias"},
         "model.encoder": {"kind": "unidirectional"},
         "model.decoder": {"kind": "fixed_vector"},
         "model.alignment": {"kind": "none"},
         "model.reverse_source": True,
-        "model.num_layers": LAYERS,
         "model.width": width,
         "model.embedding_width": embedding,
     }
@@ -145,7 +131,7 @@ def base(scale: str) -> dict:
 def _quality(results: Results, better: str, worse: str, name: str) -> dict:
     return {
         f"perplexity, {name}": compare(results, better, worse, "evaluate.perplexity"),
-        f"BLEU, {name}": compare(results, better, worse, "evaluate.bleu", higher=True),
+        f"wrong sounds, {name}": compare(results, better, worse, "evaluate.error_rate"),
     }
 
 
@@ -157,19 +143,19 @@ def parameters_differ(results: Results, row: str, other: str) -> float | None:
 
 def last_state(results: Results) -> Verdict:
     """Compares both forms at equal parameters. The claim says that both exist, not which one is better."""
-    differ = parameters_differ(results, "every_step", "same_reversed")
-    cases = _quality(results, "every_step", "same_reversed", "fed to every step")
+    differ = parameters_differ(results, "every_step", "reversed")
+    cases = _quality(results, "every_step", "reversed", "fed to every step")
     said = [f"{name}: {case.said}" for name, case in cases.items()]
     if differ is None or any(case.gain is None for case in cases.values()):
         return Verdict(UNTESTED, said)
-    below = [f"{row} is {floor}" for row in ("every_step", "same_reversed") if (floor := results.untrained(row))]
+    below = [f"{row} is {floor}" for row in ("every_step", "reversed") if (floor := results.untrained(row))]
     return Verdict(FIGURE, [f"parameters differ by {differ:.1%}", *below, *said])
 
 
 def gated_cells(results: Results) -> Verdict:
     """LSTM and GRU are better than vanilla cells, at the same number of parameters."""
     return conclude({
-        **_quality(results, "same_reversed", "vanilla", "LSTM"),
+        **_quality(results, "reversed", "vanilla", "LSTM"),
         **_quality(results, "gru", "vanilla", "GRU"),
     })  # fmt: skip
 
@@ -177,14 +163,14 @@ def gated_cells(results: Results) -> Verdict:
 def reversal(results: Results) -> Verdict:
     """Reversing the source helps if source and target have the same order, and hurts if they have opposite orders.
 
-    Interface strings are a case if their rows have learned the task.
+    Letters and sounds are a case if their rows have learned the task.
     """
     pairs = {
         "generated in the same order": ("same_reversed", "same_forward"),
         "generated in the opposite order": ("opposite_forward", "opposite_reversed"),
     }
     if results.values("reversed", "evaluate.perplexity"):
-        pairs["interface strings"] = ("reversed", "forward")
+        pairs["letters to sounds"] = ("reversed", "forward")
     return conclude({
         f"perplexity, {name}": compare(results, better, worse, "evaluate.perplexity")
         for name, (better, worse) in pairs.items()
@@ -198,8 +184,8 @@ def falls_with_length(results: Results) -> Verdict:
 
 
 NOTE = (
-    "Interface strings, French to English, with Adam instead of the paper's SGD; BLEU is that of all test strings, "
-    "greedy. The generated rows are not French."
+    "Letters of English words to their sounds, with Adam instead of the paper's SGD, greedy. Wrong sounds: edits over "
+    "all sounds, to the nearest pronunciation of the word; in generated rows, edits over all words."
 )
 GPU = {
     "training.steps": 10_000,
@@ -210,31 +196,37 @@ GPU = {
 STUDY = Study(
     rows=ROWS,
     scales={
-        "smoke": Scale(f"{CONFIG}:smoke", base("smoke"), seeds=1, jobs=2, settings={"examples": 8}, note=NOTE),
-        "cpu": Scale(f"{CONFIG}:strings", base("cpu"), seeds=3, jobs=2, settings={"examples": 600}, note=NOTE),
-        "gpu": Scale(f"{CONFIG}:strings", base("gpu") | GPU, seeds=3, note=NOTE),
+        "smoke": Scale(f"{SOUNDS}:smoke", base("smoke"), seeds=1, jobs=2, settings={"examples": 8}, note=NOTE),
+        "cpu": Scale(f"{SOUNDS}:cpu", base("cpu"), seeds=3, jobs=2, settings={"examples": 600}, note=NOTE),
+        "gpu": Scale(f"{SOUNDS}:cpu", base("gpu") | GPU, seeds=3, note=NOTE),
         "paper": Scale(f"{CONFIG}:sutskever", seeds=1, note="Only counted; training needs your own copy of WMT14."),
     },
     stages=(train, evaluate),
     columns=(
-        PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, BLEU,
-        FAR_BLEU,
+        PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, ERROR_RATE, SEQUENCES_WRONG,
         Column("measure.length_slope", "slope, BLEU per word", fixed(2)),
     ),
     budgets=(
-        Budget("reversed"),
-        Budget("same_reversed", {
-            "same_reversed": ("same_forward", "opposite_forward", "opposite_reversed", "every_step"),
-            "gru": (), "vanilla": (),
-        }),
+        Budget("reversed", {"reversed": ("forward", "every_step"), "gru": (), "vanilla": ()}),
+        Budget("same_reversed", {"same_reversed": ("same_forward", "opposite_forward", "opposite_reversed")}),
     ),
     published="table1.csv",
     claims="../claims.csv",
     counts=weights_without_biases,
     # A generated sentence has exactly one correct translation.
     competence=(
-        Competence("same_reversed", "evaluate.bleu", line=90, higher=True, rows=GENERATED),
-        *translates("reversed", *STRINGS, claims=("must-hold-reversed-source",)),
+        Competence(
+            "same_reversed",
+            "evaluate.error_rate",
+            line=10,
+            claims=("must-hold-reversed-source", "must-hold-longer-is-worse"),
+            rows=GENERATED,
+        ),
+        pronounces(
+            "reversed",
+            *PRONOUNCED,
+            claims=("last-state-initialises-decoder", "lstm-gru-as-units", "must-hold-reversed-source"),
+        ),
     ),
     verdicts={
         "last-state-initialises-decoder": last_state,
