@@ -35,8 +35,6 @@ FEED, NO_FEED = ({"model.decoder": {"kind": "luong", "input_feeding": fed}} for 
 LOCATION = {"model.alignment": {"kind": "location"}}
 COLUMNS = (PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, ERROR_RATE, SEQUENCES_WRONG)
 CENTRE_DISTANCE = Column("measure.centre_distance", "distance from gold, words", fixed(2), better="lower")
-
-
 NOTE = (
     "Letters of English words to their sounds, with Adam instead of the paper's SGD, greedy. Wrong sounds: edits over "
     "all sounds, to the nearest pronunciation of the word; in generated rows, edits over all words. Windows reach 2 "

@@ -26,7 +26,7 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FIGURE, UNTESTED, Verdict, against, compare, conclude
 
-from ..luong2015.systems import CONFIG, pronounces
+from ..luong2015.systems import CONFIG, pronounces, quality
 from ..raffel2017.systems import CONFIG as SOUNDS
 from ..raffel2017.systems import ERROR_RATE, SEQUENCES_WRONG
 from .sentence_vectors import measure as sentence_vectors
@@ -128,13 +128,6 @@ def base(scale: str) -> dict:
     }
 
 
-def _quality(results: Results, better: str, worse: str, name: str) -> dict:
-    return {
-        f"perplexity, {name}": compare(results, better, worse, "evaluate.perplexity"),
-        f"wrong sounds, {name}": compare(results, better, worse, "evaluate.error_rate"),
-    }
-
-
 def parameters_differ(results: Results, row: str, other: str) -> float | None:
     """The relative difference of the parameters of two rows, or None if one was not counted."""
     first, second = (results.values(one, "inspect.parameters") for one in (row, other))
@@ -144,7 +137,7 @@ def parameters_differ(results: Results, row: str, other: str) -> float | None:
 def last_state(results: Results) -> Verdict:
     """Compares both forms at equal parameters. The claim says that both exist, not which one is better."""
     differ = parameters_differ(results, "every_step", "reversed")
-    cases = _quality(results, "every_step", "reversed", "fed to every step")
+    cases = quality(results, "every_step", "reversed", "fed to every step")
     said = [f"{name}: {case.said}" for name, case in cases.items()]
     if differ is None or any(case.gain is None for case in cases.values()):
         return Verdict(UNTESTED, said)
@@ -155,8 +148,8 @@ def last_state(results: Results) -> Verdict:
 def gated_cells(results: Results) -> Verdict:
     """LSTM and GRU are better than vanilla cells, at the same number of parameters."""
     return conclude({
-        **_quality(results, "reversed", "vanilla", "LSTM"),
-        **_quality(results, "gru", "vanilla", "GRU"),
+        **quality(results, "reversed", "vanilla", "LSTM"),
+        **quality(results, "gru", "vanilla", "GRU"),
     })  # fmt: skip
 
 
