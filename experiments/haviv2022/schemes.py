@@ -11,8 +11,8 @@ _RECIPE: dict[str, Any] = {
     "training.checkpoint_every": 1000,
 }
 #: The overrides of a causal model that reads the running text of film reviews by character. The small vocabulary leaves
-#: the budget to the layers, and the model is better than a trigram model after minutes. A row has no token for its
-#: start or its end: a model that has learned where its rows end predicts the end at all positions after that.
+#: the budget to the layers, and the model is better than a trigram model after minutes. Rows do not end with
+#: the end of sentence: a model that has learned where it comes predicts it at all later positions.
 CHARACTERS: dict[str, Any] = {
     "vocabulary_size": 179,  # 175 kinds of characters occur in the film reviews
     "data": {"kind": "running_text", "name": "reviews/imdb", "context": 1, "tokenizer": {"kind": "characters"}},

@@ -3,10 +3,9 @@
     attention-research reproduce press2022/extrapolation --scale=cpu
 
 Causal language models of film reviews, read by character at `cpu`, are trained on rows of 128 tokens and tested on rows
-that are 1, 2, 4 and 8 times as long, of the same text. As in the paper, a row is a part of the running text, without a
-token for its start or its end; one row of the table has models that were trained with such tokens. Learned positions
-have a table of 1,024 rows, of which training reaches the first 128. For a row that is longer than the table the layer
-raises an error.
+that are 1, 2, 4 and 8 times as long, of the same text. As in the paper, they are parts of the running text; one row of
+the table has models whose training rows each end with the end of sentence. Learned positions have a table of 1,024
+rows, of which training reaches the first 128. For a row that is longer than the table the layer raises an error.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ROWS = {
     "alibi": SCHEMES["alibi"],
     "none": SCHEMES["none"],
 }
-#: ALiBi on rows that begin with a token for the start and end with one for the end.
+#: ALiBi on rows that end with the end of sentence.
 CLOSED: dict[str, Any] = {
     **SCHEMES["alibi"][1],
     "vocabulary_size": MASKED_CHARACTERS["vocabulary_size"],
@@ -87,7 +86,7 @@ STUDY = Study(
         Row(id, name, overrides, scales=None if id in ("learned", "alibi") else ("cpu", "gpu"))
         for id, (name, overrides) in ROWS.items()
     )
-    + (Row("alibi_closed", "ALiBi, rows with a start and an end", CLOSED, scales=("cpu",)),),
+    + (Row("alibi_closed", "ALiBi, rows with an end", CLOSED, scales=("cpu",)),),
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", {"max_length": 128, "data": RUNNING}, seeds=1, jobs=2,
                        settings={"factors": (1, 2, 4), "tokens": 256}),
@@ -116,7 +115,7 @@ STUDY = Study(
     notes=(
         "Rows do not overlap and have the same text at every length; with longer rows fewer tokens have little "
         "context. The published perplexities are for WikiText-103, trained and tested at 3,072 tokens.",
-        "Rows with a start and an end: the last token of every training row is the end of sentence, at position 128. "
-        "Their perplexity counts that token, and is not comparable with that of the other rows.",
+        "Rows with an end: the last token of every training row is the end of sentence, at position 128. Their "
+        "perplexity counts that token, and is not comparable with that of the other rows.",
     ),
 )  # fmt: skip
