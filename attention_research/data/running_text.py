@@ -7,6 +7,7 @@
 The texts of a split are joined in their order, without ends of sentences. A row predicts the next `max_length` tokens
 as "target", and reads the `context` tokens before them as "source"; "." is padding. So each token is predicted once, in
 the last row too, and never with less than `context` tokens of the text before it, except at the beginning of a split.
+A model without a source (`transformer_decoder`) does not read the context: for it, `context` is 0.
 
 The vocabulary is that of all splits together, as in Bengio et al. 2003, so that a word is unknown only if it is rare in
 the whole corpus.

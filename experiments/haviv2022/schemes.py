@@ -15,7 +15,7 @@ _RECIPE: dict[str, Any] = {
 #: the end of sentence: a model that has learned where it comes predicts it at all later positions.
 CHARACTERS: dict[str, Any] = {
     "vocabulary_size": 179,  # 175 kinds of characters occur in the film reviews
-    "data": {"kind": "running_text", "name": "reviews/imdb", "context": 1, "tokenizer": {"kind": "characters"}},
+    "data": {"kind": "running_text", "name": "reviews/imdb", "context": 0, "tokenizer": {"kind": "characters"}},
     **_RECIPE,
 }
 #: The overrides of a masked model that reads the same reviews by character.

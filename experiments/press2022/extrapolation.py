@@ -41,7 +41,7 @@ CLOSED: dict[str, Any] = {
 }
 FACTORS = (1, 2, 4, 8)
 #: The running text of the small models of the smoke test.
-RUNNING = {"kind": "running_text", "name": "reviews/rotten_tomatoes", "context": 1, "max_length": 32}
+RUNNING = {"kind": "running_text", "name": "reviews/rotten_tomatoes", "context": 0, "max_length": 32}
 LONG = {**RUNNING, "name": "reviews/imdb", "max_length": 512}
 
 
