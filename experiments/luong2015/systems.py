@@ -68,7 +68,7 @@ def generated(
         "model.reverse_source": False,
         **changes,
     }
-    trained = {"training.steps": 1200, "training.batch_size": 32, "training.checkpoint_every": 1200}
+    trained = {"training.steps": 4000, "training.batch_size": 32, "training.checkpoint_every": 4000}
     return Row(id, f"generated: {name}", at={"smoke": shared, "cpu": shared | trained}, scales=OURS, stages=stages)
 
 
