@@ -20,9 +20,9 @@ from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXI
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, apart, compare, conclude
 
-from ..luong2015.systems import CONFIG, pronounces
+from ..luong2015.systems import CONFIG
 from ..raffel2017.systems import CONFIG as SOUNDS
-from ..raffel2017.systems import ERROR_RATE, SEQUENCES_WRONG
+from ..raffel2017.systems import ERROR_RATE, SEQUENCES_WRONG, pronounces
 
 OURS = ("smoke", "cpu")
 WIDTHS = (128, 256, 512, 1024)

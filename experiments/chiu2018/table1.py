@@ -17,7 +17,17 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
-from ..raffel2017.systems import AVERAGE_LAG, BLEU, ERROR_RATE, ONLINE_EQUAL, SEQUENCES_WRONG, STAGES, row, scales
+from ..raffel2017.systems import (
+    AVERAGE_LAG,
+    BLEU,
+    ERROR_RATE,
+    ONLINE_EQUAL,
+    SEQUENCES_WRONG,
+    STAGES,
+    pronounces,
+    row,
+    scales,
+)
 
 #: (row id, row name, alignment, overrides)
 ALIGNMENTS = (
@@ -84,7 +94,7 @@ STUDY = Study(
     # word.
     competence=(
         Competence("local_soft", "evaluate.error_rate", line=10, rows=("local_*",)),
-        Competence("sounds_soft", "evaluate.error_rate", "token_by_token", margin=15, rows=("sounds_*",)),
+        pronounces("sounds_soft", "sounds_*"),
     ),
     verdicts={"must-hold-chunks-recover": chunks_recover},
 )

@@ -40,8 +40,7 @@ def masked(overrides: dict[str, Any]) -> dict[str, Any]:
         "encoder": {"steps": (("norm", "self_attention", "dropout", "residual"),
                               ("norm", "feed_forward", "dropout", "residual")), "final_norm": True},
     }  # fmt: skip
-    objective = {} if "data" in overrides else {"data.objective": {"kind": "masked_tokens"}}
-    return {**objective, "model": model, **overrides}
+    return {"model": model, **overrides, "data.objective": {"kind": "masked_tokens"}}
 
 
 LARGE = ("cpu", "gpu")

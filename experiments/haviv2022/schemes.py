@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 CONFIG = "configs/language_modelling/transformer.py"
+#: The running text of film reviews. Its rows do not end with the end of sentence: a model that has learned where that
+#: comes predicts it at all later positions.
+RUNNING: dict[str, Any] = {"kind": "running_text", "name": "reviews/imdb", "context": 0}
 _RECIPE: dict[str, Any] = {
     "training.steps": 2000,
     "training.schedule.warmup_steps": 200,
     "training.checkpoint_every": 1000,
 }
 #: The overrides of a causal model that reads the running text of film reviews by character. The small vocabulary leaves
-#: the budget to the layers, and the model is better than a trigram model after minutes. Rows do not end with
-#: the end of sentence: a model that has learned where it comes predicts it at all later positions.
+#: the budget to the layers, and the model is better than a trigram model after minutes.
 CHARACTERS: dict[str, Any] = {
     "vocabulary_size": 179,  # 175 kinds of characters occur in the film reviews
-    "data": {"kind": "running_text", "name": "reviews/imdb", "context": 0, "tokenizer": {"kind": "characters"}},
+    "data": {**RUNNING, "tokenizer": {"kind": "characters"}},
     **_RECIPE,
 }
 #: The overrides of a masked model that reads the same reviews by character.

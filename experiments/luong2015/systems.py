@@ -11,7 +11,6 @@ from typing import Any
 
 from attention_research.studies import Row, Scale
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
-from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Comparison, compare
 
@@ -35,11 +34,11 @@ FEED, NO_FEED = ({"model.decoder": {"kind": "luong", "input_feeding": fed}} for 
 LOCATION = {"model.alignment": {"kind": "location"}}
 COLUMNS = (PARAMETERS, FLOPS, STEPS_PER_SECOND, LOSS, PERPLEXITY, ERROR_RATE, SEQUENCES_WRONG)
 CENTRE_DISTANCE = Column("measure.centre_distance", "distance from gold, words", fixed(2), better="lower")
-NOTE = (
+SOUNDS_NOTE = (
     "Letters of English words to their sounds, with Adam instead of the paper's SGD, greedy. Wrong sounds: edits over "
-    "all sounds, to the nearest pronunciation of the word; in generated rows, edits over all words. Windows reach 2 "
-    "letters or 4 words to each side (paper: 10 words, for sentences of up to 50)."
+    "all sounds, to the nearest pronunciation of the word; in generated rows, edits over all words."
 )
+NOTE = f"{SOUNDS_NOTE} Windows reach 2 letters or 4 words to each side (paper: 10 words, for sentences of up to 50)."
 
 
 def attention(place: str, score: dict[str, Any], half_width: int | None = None) -> dict[str, Any]:
@@ -48,11 +47,8 @@ def attention(place: str, score: dict[str, Any], half_width: int | None = None) 
     return {"model.alignment": {"kind": place, "score": score, **window}}
 
 
-def generated(
-    id: str, name: str, changes: dict[str, Any], stages: tuple, *, vocabulary: int, data: str = "local"
-) -> Row:
-    """A row on generated sentences with reordered words, read forward. Only the most frequent words are in the
-    vocabulary."""
+def translate_generated(data: str, vocabulary: int) -> dict[str, Any]:
+    """The task of translating generated sentences of 4 to 20 whole words, of which the most frequent have a token."""
     section = {
         "name": f"generated_translation/{data}",
         "source_language": "source",
@@ -60,14 +56,14 @@ def generated(
         "tokenizer": {"kind": "words"},
         "batching": {"kind": "buckets", "boundaries": (12, 16, 24, 32)},
     }
-    shared = {
-        "max_length": 32,
-        "vocabulary_size": vocabulary,
-        "data": section,
-        "decoding.extra_length": 16,
-        "model.reverse_source": False,
-        **changes,
-    }
+    return {"max_length": 32, "vocabulary_size": vocabulary, "data": section, "decoding.extra_length": 16}
+
+
+def generated(
+    id: str, name: str, changes: dict[str, Any], stages: tuple, *, vocabulary: int, data: str = "local"
+) -> Row:
+    """A row on generated sentences with reordered words, read forward."""
+    shared = {**translate_generated(data, vocabulary), "model.reverse_source": False, **changes}
     trained = {"training.steps": 4000, "training.batch_size": 32, "training.checkpoint_every": 4000}
     return Row(id, f"generated: {name}", at={"smoke": shared, "cpu": shared | trained}, scales=OURS, stages=stages)
 
@@ -97,11 +93,6 @@ def scales(paper: tuple[str, str]) -> dict[str, Scale]:
             note="Only counted; training needs your own copy of WMT14.",
         ),
     }
-
-
-def pronounces(row: str, *rows: str, claims: tuple[str, ...] = ()) -> Competence:
-    """The bar for letters to sounds: 15 points fewer wrong sounds than one fixed sound for each letter."""
-    return Competence(row, "evaluate.error_rate", "token_by_token", margin=15, claims=claims, rows=rows)
 
 
 def quality(results: Results, better: str, worse: str, name: str) -> dict[str, Comparison]:

@@ -19,6 +19,7 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
+from ..raffel2017.systems import pronounces
 from .systems import (
     CENTRE_DISTANCE,
     COLUMNS,
@@ -34,7 +35,6 @@ from .systems import (
     attention,
     generated,
     printed,
-    pronounces,
     quality,
     scales,
 )

@@ -12,6 +12,7 @@ from attention_research.studies import Budget, Row, Study, evaluate, train
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, compare, conclude
 
+from ..raffel2017.systems import pronounces
 from .systems import (
     COLUMNS,
     FEED,
@@ -22,7 +23,6 @@ from .systems import (
     WITHOUT_DROPOUT,
     attention,
     printed,
-    pronounces,
     scales,
 )
 

@@ -20,6 +20,7 @@ from attention_research.studies.figures import Figure, heat_maps
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Case, Verdict, apart, compare, conclude, decide, together
 
+from ..raffel2017.systems import pronounces
 from .systems import (
     CENTRE_DISTANCE,
     COLUMNS,
@@ -31,7 +32,6 @@ from .systems import (
     attention,
     generated,
     printed,
-    pronounces,
     scales,
 )
 
@@ -44,7 +44,13 @@ PLACES = {"global": "global", "local_m": "local_monotonic", "local_p": "local_pr
 
 #: Kinds of attention with a row of generated sentences: all score functions of global attention, and the paper's rows
 #: with an alignment error rate.
-ALIGNED = ("global_dot", "global_general", "global_concat", "local_m_general", "local_p_general")
+ALIGNED = (
+    ("global", "dot"),
+    ("global", "general"),
+    ("global", "concat"),
+    ("local_m", "general"),
+    ("local_p", "general"),
+)
 
 
 def section(place: str, score: str, half_width: int) -> dict:
@@ -59,20 +65,19 @@ def row(place: str, score: str) -> Row:
                at={**dict.fromkeys(OURS, ours), "paper": paper})  # fmt: skip
 
 
-def on_generated(id: str, name: str, changes: dict) -> Row:
-    """A row on generated sentences."""
-    return generated(f"generated_{id}", name, changes, GENERATED, vocabulary=300)
+def on_generated(one: Row, changes: dict) -> Row:
+    """The row on generated sentences with the same alignment."""
+    return generated(f"generated_{one.id}", one.name, changes, GENERATED, vocabulary=300)
 
 
 LOCATED = Row("location", "global (location)", LOCATION)
-PLACED = {f"{place}_{score}": (place, score) for place in PLACES for score in SCORES}
 TWINS = (
-    on_generated("location", LOCATED.name, LOCATION),
-    *(on_generated(id, row(*PLACED[id]).name, section(*PLACED[id], GENERATED_HALF_WIDTH)) for id in ALIGNED),
+    on_generated(LOCATED, LOCATION),
+    *(on_generated(row(*one), section(*one, GENERATED_HALF_WIDTH)) for one in ALIGNED),
 )
 ROWS = (
     LOCATED,
-    *(row(*one) for one in PLACED.values()),
+    *(row(place, score) for place in PLACES for score in SCORES),
     printed("ensemble", "8 models"),
     printed("berkeley", "Berkeley aligner"),
     *TWINS,

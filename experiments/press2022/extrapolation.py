@@ -20,7 +20,7 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, caption, legend, mark_plainly, row_styles, save
 from attention_research.studies.results import Results
 
-from ..haviv2022.schemes import CHARACTERS, CONFIG, MASKED_CHARACTERS, NONE, SCHEMES
+from ..haviv2022.schemes import CHARACTERS, CONFIG, MASKED_CHARACTERS, NONE, RUNNING, SCHEMES
 from .measures import measure_lengths
 from .verdicts import VERDICTS
 
@@ -40,9 +40,8 @@ CLOSED: dict[str, Any] = {
     "data": {**MASKED_CHARACTERS["data"], "objective": {"kind": "language_model"}, "max_length": 128},
 }
 FACTORS = (1, 2, 4, 8)
-#: The running text of the small models of the smoke test.
-RUNNING = {"kind": "running_text", "name": "reviews/rotten_tomatoes", "context": 0, "max_length": 32}
-LONG = {**RUNNING, "name": "reviews/imdb", "max_length": 512}
+#: The text of the smoke test.
+SMALL = {**RUNNING, "name": "reviews/rotten_tomatoes", "max_length": 32}
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
@@ -88,13 +87,14 @@ STUDY = Study(
     )
     + (Row("alibi_closed", "ALiBi, rows with an end", CLOSED, scales=("cpu",)),),
     scales={
-        "smoke": Scale(f"{CONFIG}:smoke", {"max_length": 128, "data": RUNNING}, seeds=1, jobs=2,
+        "smoke": Scale(f"{CONFIG}:smoke", {"max_length": 128, "data": SMALL}, seeds=1, jobs=2,
                        settings={"factors": (1, 2, 4), "tokens": 256}),
         "cpu": Scale(f"{CONFIG}:cpu", {**CHARACTERS, "max_length": 1024, "data.max_length": 128},
                      seeds=3, jobs=2, replicas=True,
                      settings={"factors": FACTORS, "tokens": 65_536}),
-        "gpu": Scale(f"{CONFIG}:cpu", {"max_length": 4096, "data": LONG, "model.num_layers": 12,
-                                       "model.width": 512, "model.num_heads": 8, "training.steps": 20_000},
+        "gpu": Scale(f"{CONFIG}:cpu", {"max_length": 4096, "data": {**RUNNING, "max_length": 512},
+                                       "model.num_layers": 12, "model.width": 512, "model.num_heads": 8,
+                                       "training.steps": 20_000},
                      seeds=3, settings={"factors": FACTORS, "tokens": 1_048_576}),
     },
     stages=(train, evaluate, measure(measure_lengths)),

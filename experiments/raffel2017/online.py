@@ -35,7 +35,18 @@ from attention_research.studies.verdicts import (
     no_worse,
 )
 
-from .systems import AVERAGE_LAG, BLEU, ERROR_RATE, ONLINE_EQUAL, SEQUENCES_WRONG, STAGES, TASKS, row, scales
+from .systems import (
+    AVERAGE_LAG,
+    BLEU,
+    ERROR_RATE,
+    ONLINE_EQUAL,
+    SEQUENCES_WRONG,
+    STAGES,
+    TASKS,
+    pronounces,
+    row,
+    scales,
+)
 
 #: row id -> (row name, alignment, overrides)
 ALIGNMENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -242,7 +253,7 @@ STUDY = Study(
     # Pronunciation must be as good as that of the nearest word. Generated sentences have exactly one correct
     # translation.
     competence=(
-        Competence("sounds_soft", "evaluate.error_rate", "token_by_token", margin=15, rows=("sounds_*",)),
+        pronounces("sounds_soft", "sounds_*"),
         Competence("monotone_soft", "evaluate.error_rate", line=10, rows=("monotone_*",)),
         Competence("local_soft", "evaluate.error_rate", line=10, rows=("local_*",)),
         Competence("reversed_soft", "evaluate.error_rate", line=10, rows=("reversed_*",)),

@@ -10,6 +10,7 @@ from typing import Any
 
 from attention_research.studies import Row, Scale
 from attention_research.studies.columns import Column, fixed
+from attention_research.studies.competence import Competence
 from attention_research.studies.study import evaluate, measure, train
 
 from .reading import measure_reading
@@ -29,6 +30,11 @@ SEQUENCES_WRONG = Column("evaluate.word_error_rate", "wrong sequences, %", fixed
 BLEU = Column("measure.bleu", "BLEU", fixed(1), better="higher")
 AVERAGE_LAG = Column("measure.average_lag", "average lag", fixed(2), better="lower")
 ONLINE_EQUAL = Column("measure.online_equal", "online equals offline, %", fixed(1, 100))
+
+
+def pronounces(row: str, *rows: str, claims: tuple[str, ...] = ()) -> Competence:
+    """The bar for letters to sounds: 15 points fewer wrong sounds than one fixed sound for each letter."""
+    return Competence(row, "evaluate.error_rate", "token_by_token", margin=15, claims=claims, rows=rows)
 
 
 def alignment(kind: str, width: int, **settings: Any) -> dict[str, Any]:

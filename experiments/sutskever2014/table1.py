@@ -26,9 +26,9 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FIGURE, UNTESTED, Verdict, against, compare, conclude
 
-from ..luong2015.systems import CONFIG, pronounces, quality
+from ..luong2015.systems import CONFIG, SOUNDS_NOTE, printed, quality, translate_generated
 from ..raffel2017.systems import CONFIG as SOUNDS
-from ..raffel2017.systems import ERROR_RATE, SEQUENCES_WRONG
+from ..raffel2017.systems import ERROR_RATE, SEQUENCES_WRONG, pronounces
 from .sentence_vectors import measure as sentence_vectors
 
 OURS = ("smoke", "cpu", "gpu")
@@ -69,11 +69,6 @@ TRAINED = {
 }
 
 
-def printed(id: str, name: str) -> Row:
-    """A row with published BLEU only."""
-    return Row(id, name, scales=())
-
-
 def pronounced(id: str, name: str, changes: dict, *, gates: int = 4, every_step: bool = False) -> Row:
     """A row on letters and sounds, of the width at which it has as many parameters as the LSTM."""
     at = {scale: {**changes, "model.width": matched_width(scale, gates, every_step=every_step)} for scale in SIZES}
@@ -82,19 +77,7 @@ def pronounced(id: str, name: str, changes: dict, *, gates: int = 4, every_step:
 
 def generated(id: str, name: str, *, order: str, reverse: bool, stages: tuple = SHORT) -> Row:
     """A row on generated sentences with whole words, which reads the source forward or reversed."""
-    task = {
-        "data": {
-            "name": f"generated_translation/{order}",
-            "source_language": "source",
-            "target_language": "target",
-            "tokenizer": {"kind": "words"},
-            "batching": {"kind": "buckets", "boundaries": (12, 16, 24, 32)},
-        },
-        "decoding.extra_length": 16,
-        "max_length": 32,
-        "vocabulary_size": GENERATED_VOCABULARY,
-        "model.reverse_source": reverse,
-    }
+    task = {**translate_generated(order, GENERATED_VOCABULARY), "model.reverse_source": reverse}
     return Row(id, f"generated, {name}", task, at={"cpu": {**task, **TRAINED}}, scales=OURS, stages=stages)
 
 
@@ -179,10 +162,6 @@ def falls_with_length(results: Results) -> Verdict:
     return conclude({row: against(results, row, "measure.length_slope", higher=False) for row in rows})
 
 
-NOTE = (
-    "Letters of English words to their sounds, with Adam instead of the paper's SGD, greedy. Wrong sounds: edits over "
-    "all sounds, to the nearest pronunciation of the word; in generated rows, edits over all words."
-)
 GPU = {
     "training.steps": 10_000,
     "training.batch_size": 128,
@@ -192,9 +171,9 @@ GPU = {
 STUDY = Study(
     rows=ROWS,
     scales={
-        "smoke": Scale(f"{SOUNDS}:smoke", base("smoke"), seeds=1, jobs=2, settings={"examples": 8}, note=NOTE),
-        "cpu": Scale(f"{SOUNDS}:cpu", base("cpu"), seeds=3, jobs=2, settings={"examples": 600}, note=NOTE),
-        "gpu": Scale(f"{SOUNDS}:cpu", base("gpu") | GPU, seeds=3, note=NOTE),
+        "smoke": Scale(f"{SOUNDS}:smoke", base("smoke"), seeds=1, jobs=2, settings={"examples": 8}, note=SOUNDS_NOTE),
+        "cpu": Scale(f"{SOUNDS}:cpu", base("cpu"), seeds=3, jobs=2, settings={"examples": 600}, note=SOUNDS_NOTE),
+        "gpu": Scale(f"{SOUNDS}:cpu", base("gpu") | GPU, seeds=3, note=SOUNDS_NOTE),
         "paper": Scale(f"{CONFIG}:sutskever", seeds=1, note="Only counted; training needs your own copy of WMT14."),
     },
     stages=(train, evaluate),
