@@ -34,6 +34,8 @@ MASKED_CHARACTERS: dict[str, Any] = {
 }
 #: More updates, for a masked model predicts fewer characters of a row.
 LONGER: dict[str, Any] = {**MASKED_CHARACTERS, "training.steps": 3000, "training.schedule.warmup_steps": 300}
+#: Three seeds together train a quarter faster on a CPU if the layers are not scanned.
+UNROLLED: dict[str, Any] = {"model.decoder.unroll": True}
 NONE: dict[str, Any] = {"model.positions.kind": "none"}
 #: The schemes of Haviv et al. 2022.
 SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -20,7 +20,7 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, caption, legend, mark_plainly, row_styles, save
 from attention_research.studies.results import Results
 
-from ..haviv2022.schemes import CHARACTERS, CONFIG, MASKED_CHARACTERS, NONE, RUNNING, SCHEMES
+from ..haviv2022.schemes import CHARACTERS, CONFIG, MASKED_CHARACTERS, NONE, RUNNING, SCHEMES, UNROLLED
 from .measures import measure_lengths
 from .verdicts import VERDICTS
 
@@ -89,7 +89,7 @@ STUDY = Study(
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", {"max_length": 128, "data": SMALL}, seeds=1, jobs=2,
                        settings={"factors": (1, 2, 4), "tokens": 256}),
-        "cpu": Scale(f"{CONFIG}:cpu", {**CHARACTERS, "max_length": 1024, "data.max_length": 128},
+        "cpu": Scale(f"{CONFIG}:cpu", {**CHARACTERS, **UNROLLED, "max_length": 1024, "data.max_length": 128},
                      seeds=3, jobs=2, replicas=True,
                      settings={"factors": FACTORS, "tokens": 65_536}),
         "gpu": Scale(f"{CONFIG}:cpu", {"max_length": 4096, "data": {**RUNNING, "max_length": 512},

@@ -18,7 +18,7 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed, significant
 from attention_research.studies.competence import Competence
 
-from ...haviv2022.schemes import CHARACTERS, CONFIG
+from ...haviv2022.schemes import CHARACTERS, CONFIG, UNROLLED
 from .figures import draw_distances, draw_quality
 from .rank_collapse import measure_stack, measure_states
 from .verdicts import DEPTHS, VERDICTS
@@ -53,6 +53,7 @@ def model(depth: int, *, feed_forward: bool) -> Row:
 
 SIZES = {"depth": 12, "width": 64, "num_heads": 4, "tokens": 32, "sequences": 16}
 SHORT = {
+    **UNROLLED,
     "max_length": 64,
     "training.steps": 600,
     "training.checkpoint_every": 600,

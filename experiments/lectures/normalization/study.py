@@ -23,7 +23,7 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, significant
 from attention_research.studies.competence import Competence
 
-from ...haviv2022.schemes import CHARACTERS, CONFIG
+from ...haviv2022.schemes import CHARACTERS, CONFIG, UNROLLED
 from . import changes, verdicts
 from .amplification import ACTIVATIONS, measure_amplification
 from .batch_sizes import measure_batch_sizes
@@ -96,6 +96,7 @@ SIZES = {
 #: The width of the networks that are fitted with batch norm or layer norm.
 FITTED = 32
 SHORT = {
+    **UNROLLED,
     "max_length": 64,
     "model.num_layers": 8,
     "model.width": 32,
