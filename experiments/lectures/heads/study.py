@@ -6,8 +6,8 @@ The row `blanks` uses generated sentences with three blanks (`data.blanks`). Eac
 verb by its subject, with phrases between them; a pronoun by a name far before it; an article by the next word. For
 every head, before and after training, the study measures how often the head points at the deciding word, its weight on
 that word, how much the heads of a layer differ, and the loss of accuracy without the head. The row `one_head` has one
-head as wide as four. The row `reviews` is a causal language model of film reviews; its attention distance is measured
-by layer.
+head as wide as four. The row `reviews` is a causal language model that reads film reviews by character; its attention
+distance is measured by layer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import PERPLEXITY, Column, fixed, significant
 from attention_research.studies.competence import Competence
 
+from ...haviv2022.schemes import CHARACTERS, UNROLLED
 from .figures import draw_heads, draw_maps
 from .measures import measure_blanks, measure_distances
 from .verdicts import VERDICTS
@@ -46,15 +47,15 @@ def blanks(num_heads: int) -> dict[str, Any]:
 
 
 REVIEWS = {
+    **CHARACTERS,
     "max_length": 128,
-    "vocabulary_size": 2048,
     "task": {"kind": "text_to_text"},
-    "data": {"kind": "text", "name": "reviews/imdb", "sentinels": 1, "objective": {"kind": "language_model"}},
     "model": {"kind": "transformer_decoder", "num_layers": 4, "width": 64, "num_heads": 4, "dropout_rate": 0.0,
               "feed_forward": {"kind": "dense", "hidden_width": 256, "activation": "gelu"}},
     "training.batch_size": 16,
-    "training.schedule": {"kind": "linear", "warmup_steps": 100},
+    "training.schedule": {"kind": "linear", "warmup_steps": 200},
     "evaluation": {"kind": "perplexity", "examples": 512, "batch_size": 32},
+    **UNROLLED,
 }  # fmt: skip
 LARGE = ("cpu", "gpu")
 SMALL = {"model.width": 16, "data.train_examples": 200}
@@ -63,7 +64,8 @@ STUDY = Study(
     rows=(
         Row("blanks", "blanks, 4 heads", blanks(4), at={"smoke": {**blanks(4), **SMALL}}, stages=ON_BLANKS),
         Row("one_head", "blanks, 1 head", blanks(1), scales=LARGE, stages=ON_BLANKS),
-        Row("reviews", "film reviews, 4 heads", REVIEWS, scales=LARGE, stages=ON_REVIEWS),
+        Row("reviews", "film reviews, 4 heads", REVIEWS, at={"gpu": {**REVIEWS, "training.steps": 10_000}},
+            scales=LARGE, stages=ON_REVIEWS),
     ),
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1, settings={"examples": 16}),
