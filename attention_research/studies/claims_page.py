@@ -23,8 +23,9 @@ from attention_research.studies.competence import NOT_SAID, UNTRAINED_KINDS, Met
 from attention_research.studies.loading import study_files
 from attention_research.studies.study import JUDGED, STATUSES
 
-#: The status of a claim without a recorded verdict. Judged claims have one of `STATUSES`.
-NOT_RECORDED, NOT_BUILT = "not recorded yet", "not built yet"
+#: The status of a claim without a recorded verdict. Judged claims have one of `STATUSES`. A struck claim is not tested:
+#: the column `struck` of claims.csv has the reason.
+NOT_RECORDED, NOT_BUILT, STRUCK = "not recorded yet", "not built yet", "struck"
 _HEADING = re.compile(r"^### (?P<id>[\w-]+): (?P<status>.+)$", re.MULTILINE)
 #: The number of cases of a verdict that the page shows. A link leads to the others.
 SHOWN = 2
@@ -87,6 +88,8 @@ def judgement(root: Path, claim: Mapping[str, str], read: Callable[..., dict[str
     ``read`` is `recorded` or a cached version of it.
     """
     studies = claim["study"].split(";")
+    if reason := claim.get("struck"):
+        return Judgement(STRUCK, (reason,), studies[0], learned=None)
     for study in studies:
         if (found := read(root, study).get(claim["id"])) is not None:
             return found
@@ -121,7 +124,7 @@ def page(root: Path) -> str:
     """The text of docs/claims.md."""
     found = judged(root)
     counts = Counter(one.status for _, one in found)
-    order = [*STATUSES, NOT_RECORDED, NOT_BUILT]
+    order = [*STATUSES, NOT_RECORDED, NOT_BUILT, STRUCK]
     parts = [
         "# Claims and verdicts",
         f"{len(found)} claims of the lectures, in our words. Each row has the command that tests it, the measured "
@@ -153,13 +156,13 @@ def _notes(claims: list[dict[str, str]]) -> str:
 def in_words(found: Judgement) -> str:
     """Whether the models have learned their task, in words."""
     one = found.competence
-    if found.status in (NOT_RECORDED, NOT_BUILT):
+    if found.status in (NOT_RECORDED, NOT_BUILT, STRUCK):
         return "–"
     return "nothing is trained" if one is None else f"{'yes' if one.met else 'no'}: {one}"
 
 
 def _line(claim: Mapping[str, str], found: Judgement) -> str:
-    command = f"`attention-research reproduce {found.study} --scale={found.scale}`"
+    command = f"`attention-research reproduce {found.study} --scale={found.scale}`" if found.status != STRUCK else "–"
     shown = 1 if found.cases and _COUNTED.match(found.cases[0]) else SHOWN
     measured = "; ".join(found.cases[:shown]) if found.cases else f"_{claim['measurement']}_"
     place = f"../{_record(found.study, found.scale)}#{claim['id']}-{found.status.replace(':', '').replace(' ', '-')}"

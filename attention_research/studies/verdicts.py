@@ -201,11 +201,12 @@ def _counted(counts: Mapping[str, int]) -> str:
 
 
 def claims_of(study: Study) -> list[dict[str, str]]:
-    """The claims that name the study, from its claims CSV."""
+    """The claims that name the study, from its claims CSV, without those that are struck."""
     if study.claims is None:
         return []
     with open(study.file(study.claims), encoding="utf-8", newline="") as file:
-        return [claim for claim in csv.DictReader(file) if study.name in claim["study"].split(";")]
+        claims = [claim for claim in csv.DictReader(file) if study.name in claim["study"].split(";")]
+    return [claim for claim in claims if not claim.get("struck")]
 
 
 def margin_of(results: Results, claim: str) -> Margin | None:

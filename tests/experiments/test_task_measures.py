@@ -1,6 +1,5 @@
 """Scores that need no model, cells of lengths, the article's gender: by hand, against models with known outputs."""
 
-import math
 from types import SimpleNamespace
 
 import jax.numpy as jnp
@@ -10,11 +9,9 @@ import pytest
 from attention_research.data.articles import sentences
 from attention_research.data.words import Words
 from attention_research.experiments.lectures.agreement import article_gender
-from attention_research.experiments.lectures.seq2seq_tasks import floors as task_floors
 from attention_research.experiments.lectures.seq2seq_tasks import length_cells
-from attention_research.experiments.lectures.seq2seq_tasks.floors import lead, nearest
-
-DIALOGUES = [("a b", "x"), ("c d", "y"), ("a d", "x y")]
+from attention_research.experiments.lectures.seq2seq_tasks.floors import nearest
+from attention_research.tasks.floors.written import lead
 
 
 def test_a_lead_sentence_ends_before_a_capital_letter():
@@ -41,30 +38,6 @@ def test_cells_hold_accuracies_and_leave_out_long_examples():
     right, sources, targets = [True, False, True, True], [1, 2, 4, 9], [1, 1, 2, 2]
     shares, counts = length_cells.cells(right, sources, targets, (1, 3, 5))
     assert shares == [[0.5, None], [1.0, None]] and counts == [[2, 0], [1, 0]]
-
-
-def test_titles_against_lead_sentences_by_the_library(monkeypatch):
-    from rouge_score.rouge_scorer import RougeScorer
-
-    stories = ["summarize: A dog bit a man. He ran.", "summarize: Rain fell in Rome! It rained.", "summarize: Nothing."]
-    titles, written = ["Dog bites man", "Rain in Rome", "No news"], {2: "no news", 0: "rain in rome", 1: "rain"}
-    data = SimpleNamespace(text=lambda split: (stories, titles), evaluation_batches=lambda *given: None)
-    run = SimpleNamespace(data=data, model=lambda: (), translations=lambda model, batches: written)
-    monkeypatch.setattr(task_floors, "Trained", lambda workdir: run)
-    found = task_floors.measure_lead(workdir=None, seed=0, prefix="summarize: ")
-    scorer = RougeScorer(["rouge1"])
-    mean = lambda pairs: 100 * np.mean([scorer.score(gold, ours)["rouge1"].fmeasure for ours, gold in pairs])
-    order = [titles[i] for i in (2, 0, 1)]
-    assert found["rouge1"] == pytest.approx(mean(zip(written.values(), order, strict=True)))
-    assert found["lead_rouge1"] == pytest.approx(
-        mean(zip(["Nothing.", "A dog bit a man.", "Rain fell in Rome!"], order, strict=True))
-    )
-    assert found["words_rouge1"] == pytest.approx(
-        mean(zip(["Nothing.", "A dog bit", "Rain fell in"], order, strict=True))
-    )
-    assert found["other_rouge1"] == pytest.approx(
-        mean(zip(written.values(), [titles[0], titles[1], titles[2]], strict=True))
-    )
 
 
 class Known:
@@ -110,24 +83,6 @@ class Data:
             for row, ids in enumerate(self.read(texts)):
                 batch[name][row, : len(ids)] = ids
         yield np.array([0, 1, 2, -1, -1]), batch
-
-
-def test_perplexity_after_the_neighbours_history_by_hand(monkeypatch):
-    data = Data(DIALOGUES, 32)
-    score = np.random.default_rng(3).standard_normal((32, 32)).astype(np.float32)
-    score[0] = 0
-    monkeypatch.setattr(task_floors, "Trained", run_of(Known(jnp.asarray(score)), data))
-    found = task_floors.measure_history(workdir=None, seed=0, examples=3)
-    encode = data.tokenizer.encode
-    histories, replies = encode([one for one, _ in DIALOGUES]), encode([one for _, one in DIALOGUES])
-
-    def perplexity(order):
-        prices = [score[s, t] for i, reply in enumerate(replies) for t in reply for s in histories[order[i]]]
-        return math.exp(-sum(prices) / sum(map(len, replies)))
-
-    assert found["tokens"] == 7
-    assert found["own"] == pytest.approx(perplexity([0, 1, 2]), rel=1e-5)
-    assert found["shuffled"] == pytest.approx(perplexity([2, 0, 1]), rel=1e-5)
 
 
 def test_gender_accuracy_of_models_with_known_answers(monkeypatch):

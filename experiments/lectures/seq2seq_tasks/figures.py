@@ -16,11 +16,6 @@ CELLS = {
 }
 #: Row -> title, key of the score, name of the score, [(key of a baseline, name of the baseline)].
 TASKS = {
-    "summaries": ("stories to titles", "measure.rougeL", "ROUGE-L",
-                  (("measure.lead_rougeL", "lead sentence"), ("measure.words_rougeL", "lead words"),
-                   ("measure.other_rougeL", "title of another story"))),
-    "dialogue": ("histories to replies", "measure.own", "perplexity (lower is better)",
-                 (("measure.shuffled", "another history"), ("evaluate.unigram_perplexity", "unigrams"))),
     "parsing": ("sentences to trees", "evaluate.f1", "bracket F1", (("evaluate.flat_f1", "one bracket"),)),
     "code": ("descriptions to Python", "measure.passes", "programs that pass, %",
              (("measure.nearest_passes", "nearest description"),)),

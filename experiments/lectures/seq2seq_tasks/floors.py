@@ -1,78 +1,16 @@
-"""Baselines of `lectures/seq2seq_tasks` that do not solve the tasks.
-
-task            baseline
-summarization   the first sentence of the text; its first words, as many as an average summary has
-dialogue        the same reply after the history of another example
-code            the program whose training description shares most words with the given description
-"""
+"""The baseline of generated programs: the program whose training description shares most words with the given one."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
-from attention_research.tasks.floors.written import lead
 from attention_research.tasks.programs import program_scores
-from attention_research.tasks.rouge import rouge
-from attention_research.tokens import PAD
 from attention_research.training.evaluation import Trained
-
-KINDS = ("rouge1", "rouge2", "rougeL")
-
-
-def measure_lead(*, workdir: Path, seed: int, prefix: str, examples: int | None = None, **_: Any) -> dict[str, Any]:
-    """Measures ROUGE of a trained run on texts and summaries.
-
-    The scores are those of its outputs ("rouge1", ...), of lead sentences ("lead_..."), of lead words ("words_..."),
-    and of its outputs against the summary of another text ("other_...").
-    """
-    del seed
-    trained = Trained(workdir)
-    texts = trained.translations(trained.model(), trained.data.evaluation_batches("test", 64, examples))
-    sources, references = trained.data.text("test")
-    documents = [sources[i].removeprefix(prefix) for i in texts]
-    wanted, written = [references[i] for i in texts], list(texts.values())
-    count = round(np.mean([len(summary.split()) for summary in trained.data.text("train")[1]]))
-    floors = {
-        "": (written, wanted),
-        "lead_": ([lead(document) for document in documents], wanted),
-        "words_": ([" ".join(document.split()[:count]) for document in documents], wanted),
-        "other_": (written, wanted[1:] + wanted[:1]),
-    }
-    return {f"{name}{kind}": rouge(*pair, kind) for name, pair in floors.items() for kind in KINDS}
-
-
-def measure_history(*, workdir: Path, seed: int, examples: int, **_: Any) -> dict[str, Any]:
-    """Measures the perplexity of a trained run on dialogues.
-
-    "own" is the perplexity of replies after their own histories. "shuffled" is that of the same replies after the
-    histories of their neighbours in the batch, which have about the same length.
-    """
-    del seed
-    trained = Trained(workdir)
-
-    @jax.jit
-    def likelihood(arrays: Any, batch: dict[str, jax.Array]) -> jax.Array:
-        values, _ = trained.trainer.structure.merge(*arrays).log_likelihood(batch)
-        return values["log_likelihood"]
-
-    sums, tokens = {"own": 0.0, "shuffled": 0.0}, 0
-    for ids, batch in trained.data.evaluation_batches("test", 64, examples):
-        rows = ids >= 0
-        real = (batch["target"] != PAD) & rows[:, None]
-        order = np.arange(len(ids))
-        order[rows] = np.roll(order[rows], 1)
-        for name, source in (("own", batch["source"]), ("shuffled", batch["source"][order])):
-            values = np.asarray(likelihood(trained.model(), {**batch, "source": source}), np.float64)
-            sums[name] += values[real].sum()
-        tokens += int(real.sum())
-    return {name: math.exp(-total / tokens) for name, total in sums.items()} | {"tokens": tokens}
 
 
 def nearest(questions: Sequence[str], known: Sequence[str]) -> list[int]:

@@ -1,14 +1,13 @@
-"""One encoder-decoder on five tasks other than translation: any lengths, summaries, replies, parse trees and code.
+"""One encoder-decoder on three tasks other than translation: any lengths, parse trees and code.
 
     attention-research reproduce lectures/seq2seq_tasks --scale=cpu
 
 In every row the model is RNNsearch of configs/translation/recurrent_generated.py, from a source text to a target text.
-The rows differ in the data, the longest text and the vocabulary. Each score is compared with a baseline that does not
-solve the task (`floors`): the first sentence of a story, a reply after the history of another example, one bracket
-around all words, and the program of the most similar description.
+The rows differ in the data, the longest text and the vocabulary. Trees and programs are compared with a baseline that
+does not solve the task (`floors`): one bracket around all words, and the program of the most similar description.
 
-BBC stories with their titles, and dialogues, are real text; sentences with trees, described programs and run lengths
-are generated. Programs that a model generates are never executed (`tasks.restricted_python`).
+All texts are generated. Programs that a model generates are never executed (`tasks.restricted_python`). Two claims of
+the lectures, about summaries and dialogues, are struck: `../../claims.csv` says why.
 """
 
 from __future__ import annotations
@@ -16,37 +15,34 @@ from __future__ import annotations
 from typing import Any
 
 from attention_research.studies import Row, Scale, Stage, Study, evaluate, measure, train
-from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed, significant
+from attention_research.studies.columns import LOSS, PARAMETERS, PERPLEXITY, Column, fixed
 from attention_research.studies.competence import Competence
 
 from .figures import draw_cells, draw_floors
-from .floors import measure_history, measure_lead, measure_nearest
+from .floors import measure_nearest
 from .length_cells import measure_cells
 from .verdicts import VERDICTS
 
 CONFIG = "configs/translation/recurrent_generated.py"
-WORDS, PIECES = {"kind": "words"}, {"kind": "sentencepiece"}
-SUMMARIZE = "summarize: "
 TRANSLATION = {"kind": "translation", "label_smoothing": 0.0}
 #: The number of training examples of each task at the scale smoke.
 FEW = {"train_examples": 512}
 
 
-def task(id: str, name: str, data: dict[str, Any], changes: dict[str, Any], stage: Stage, *, smoke: bool = True) -> Row:
+def task(id: str, name: str, data: dict[str, Any], changes: dict[str, Any], stage: Stage) -> Row:
     """A row, with its data, its sizes and steps, and the measurement of the trained run."""
     overrides = {**changes, "data": data, "decoding.extra_length": 40}
     steps = {"training.steps": 4, "training.checkpoint_every": 4, "training.eval_every": 4}
     scored = {**changes["evaluation"], "examples": 16, "batch_size": 16}
     small = {**overrides, **steps, "data": {**data, **FEW}, "evaluation": scored}
-    return Row(id, name, overrides, at={"smoke": small}, stages=(train, evaluate, stage),
-               scales=None if smoke else ("cpu", "gpu"))  # fmt: skip
+    return Row(id, name, overrides, at={"smoke": small}, stages=(train, evaluate, stage))
 
 
-def pairs(name: str, source: str, target: str, tokenizer: dict[str, Any], *boundaries: int) -> dict[str, Any]:
-    """The data section for text pairs."""
+def pairs(name: str, source: str, target: str, *boundaries: int) -> dict[str, Any]:
+    """The data section for pairs of texts, with one token per word."""
     languages = {"source_language": source, "target_language": target}
     batching = {"kind": "buckets", "boundaries": boundaries}
-    return {"kind": "pairs", "name": name, **languages, "tokenizer": tokenizer, "batching": batching}
+    return {"kind": "pairs", "name": name, **languages, "tokenizer": {"kind": "words"}, "batching": batching}
 
 
 def sizes(length: int, vocabulary: int, steps: int, **evaluation: Any) -> dict[str, Any]:
@@ -55,30 +51,14 @@ def sizes(length: int, vocabulary: int, steps: int, **evaluation: Any) -> dict[s
     return {"max_length": length, "vocabulary_size": vocabulary, **training, "evaluation": evaluation}
 
 
-HEADLINES = {
-    "kind": "text_to_text",
-    "name": "headlines/bbc",
-    "prefix": SUMMARIZE,
-    "source": ("document",),
-    "target": "summary",
-    "target_length": 24,
-    "tokenizer": PIECES,
-    "batching": {"kind": "buckets", "boundaries": ()},
-}
-ROUGE = {"kind": "text_to_text", "metrics": ("rouge1", "rouge2", "rougeL")}
 STUDY = Study(
     rows=(
-        task("lengths", "any lengths", pairs("run_lengths/free", "source", "target", WORDS),
+        task("lengths", "any lengths", pairs("run_lengths/free", "source", "target"),
              sizes(16, 64, 2000, kind="bleu"), measure(measure_cells, edges=(1, 3, 5, 7, 9, 11, 13))),
-        task("summaries", "stories to titles", HEADLINES, sizes(64, 2000, 600, **ROUGE),
-             measure(measure_lead, prefix=SUMMARIZE), smoke=False),
-        task("dialogue", "histories to replies",
-             pairs("dialogue/chitchat", "history", "reply", PIECES),
-             sizes(40, 2000, 1000, kind="perplexity", examples=2000), measure(measure_history)),
-        task("parsing", "sentences to trees", pairs("parse_generated/short", "en", "tree", WORDS, 16),
+        task("parsing", "sentences to trees", pairs("parse_generated/short", "en", "tree", 16),
              sizes(32, 512, 1200, kind="parseval"), measure(measure_cells, edges=tuple(range(1, 34, 4)))),
         task("code", "descriptions to Python",
-             pairs("described_programs/python", "description", "code", WORDS, 24, 32),
+             pairs("described_programs/python", "description", "code", 24, 32),
              sizes(40, 160, 1200, kind="programs"), measure(measure_nearest)),
     ),
     scales={
@@ -92,10 +72,6 @@ STUDY = Study(
         LOSS,
         PERPLEXITY,
         Column("measure.exact", "exact match, %", fixed(1, 100), better="higher"),
-        Column("measure.rougeL", "ROUGE-L", fixed(1), better="higher"),
-        Column("measure.lead_rougeL", "ROUGE-L of lead sentence", fixed(1)),
-        Column("measure.own", "perplexity of replies", significant(4), better="lower"),
-        Column("measure.shuffled", "perplexity, other history", significant(4)),
         Column("evaluate.f1", "bracket F1", fixed(1), better="higher"),
         Column("evaluate.flat_f1", "F1 of one bracket", fixed(1), spread=False),
         Column("evaluate.malformed", "malformed trees, %", fixed(1), better="lower"),
@@ -106,32 +82,16 @@ STUDY = Study(
     ),
     claims="../../claims.csv",
     competence=(
-        Competence(
-            "lengths",
-            "measure.exact",
-            line=0.9,
-            higher=True,
-            claims=("sequence-to-sequence-any-lengths",),
-            rows=("lengths",),
-        ),
-        Competence(
-            "summaries",
-            "measure.rougeL",
-            "lead_rougeL",
-            higher=True,
-            claims=("task-summarization",),
-            rows=("summaries",),
-        ),
-        Competence("dialogue", "evaluate.perplexity", "trigram", claims=("task-dialogue",), rows=("dialogue",)),
+        Competence("lengths", "measure.exact", line=0.9, higher=True, claims=("sequence-to-sequence-any-lengths",),
+                   rows=("lengths",)),
         Competence("parsing", "evaluate.f1", line=90, higher=True, claims=("task-parsing",), rows=("parsing",)),
         Competence("code", "measure.passes", line=90, higher=True, claims=("task-code-generation",), rows=("code",)),
     ),
     verdicts=VERDICTS,
     figures=(draw_cells, draw_floors),
     notes=(
-        "The model is RNNsearch with width 128. All scores are on test splits. Lead sentence: the first sentence of "
-        "the story as its title. Nearest: the program of the training description that shares most words.",
-        "Dialogues and stories are real text in word pieces; trees, programs and run lengths are generated, with one "
-        "token per word.",
+        "The model is RNNsearch with width 128. All scores are on test splits. Nearest: the program of the training "
+        "description that shares most words.",
+        "All texts are generated, with one token per word.",
     ),
 )  # fmt: skip

@@ -35,26 +35,6 @@ def any_lengths(results: Results) -> Verdict:
     return Verdict(HELD if len(done) == len(known) else FAILED, said)
 
 
-def summarization(results: Results) -> Verdict:
-    """ROUGE is above that of the lead sentence.
-
-    The text also gives ROUGE of the lead words, and of the titles against those of other stories. They tell apart
-    titles that are worse than copying and titles that do not depend on their story.
-    """
-    kinds = ("rouge1", "rouge2", "rougeL")
-    to = lambda floor, kind: against(results, "summaries", f"measure.{kind}", f"measure.{floor}_{kind}")
-    verdict = conclude({f"{kind} against the lead sentence": to("lead", kind) for kind in kinds})
-    beside = [to(floor, kind) for floor in ("words", "other") for kind in kinds]
-    return verdict.beside(*(one.said for one in beside if one.gain is not None))
-
-
-def dialogue(results: Results) -> Verdict:
-    """The true reply has a lower perplexity after its own history than after that of another example."""
-    return conclude({
-        "perplexity of replies": against(results, "dialogue", "measure.own", "measure.shuffled", higher=False)
-    })  # fmt: skip
-
-
 def parsing(results: Results) -> Verdict:
     """F1 is above that of one bracket, and fewer than 10 % of the outputs are malformed."""
     return conclude({
@@ -73,8 +53,6 @@ def code_generation(results: Results) -> Verdict:
 
 VERDICTS = {
     "sequence-to-sequence-any-lengths": any_lengths,
-    "task-summarization": summarization,
-    "task-dialogue": dialogue,
     "task-parsing": parsing,
     "task-code-generation": code_generation,
 }
