@@ -26,7 +26,8 @@ SHARINGS = ("none", "key_value", "layerwise")
 LARGE = ("cpu", "gpu")
 
 
-PLACED: dict[str, Any] = {"model.positions": {"kind": "conditional"}}
+#: The overrides of all rows. Three seeds together train a third faster on a CPU if the layers are not scanned.
+PLACED: dict[str, Any] = {"model.positions": {"kind": "conditional"}, "model.encoder.unroll": True}
 
 
 def linformer(rank: int, sharing: str = "headwise") -> dict[str, Any]:
