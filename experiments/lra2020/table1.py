@@ -4,9 +4,12 @@
 
 A row is a mechanism on a task, with its test accuracy, and the speed and memory of one training step at the length of
 the task. The rows "cost" measure one training step at 1,024 to 4,096 tokens of Text with batch size 1 and the settings
-of the arena's code. At `cpu` sequences are a tenth to a quarter as long as in the arena, and three of its five data
-sets are replaced (README). Standard attention writes its scores to memory; one cost row has the package's blockwise
-kernel instead.
+of the arena's code. Standard attention writes its scores to memory; one cost row has the package's blockwise kernel
+instead.
+
+`cpu` has ListOps and Image, with sequences a tenth to a quarter as long as in the arena. The other tasks are left out:
+with the same budget standard attention stayed near chance on substitutes of Text (52.2 %; a constant class has 48),
+Retrieval (50.9, 50) and Pathfinder (50, 50).
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from .table1_figures import draw_bubbles, draw_costs, draw_tasks
 from .table1_verdicts import avoid_the_cost
 
 LENGTHS = (1024, 2048, 4096)
+#: The tasks that standard attention learns at `cpu`.
+LEARNED = ("listops", "image")
 #: The tasks whose released configuration is counted, and trained on an accelerator.
 COUNTED = ("listops", "text")
 SMOKED = ("standard", "linear")
@@ -28,7 +33,7 @@ SMOKED = ("standard", "linear")
 
 def task_row(task: str, mechanism: str) -> Row:
     """The row of a mechanism on a task."""
-    at = {"cpu": variant(task, mechanism, SHORT)}
+    at = {"cpu": variant(task, mechanism, SHORT)} if task in LEARNED else {}
     if task == "listops" and mechanism in SMOKED:
         at["smoke"] = variant("smoke", mechanism, TINY)
     if task in COUNTED:
@@ -77,15 +82,9 @@ STUDY = Study(
     ),
     published="table1.csv",
     claims="../claims.csv",
-    # The published scores of retrieval are seven points above chance.
-    competence=(
-        Competence("listops_standard", "evaluate.accuracy", "majority", margin=15, higher=True, rows=("listops_*",)),
-        Competence("text_standard", "evaluate.accuracy", "majority", margin=15, higher=True, rows=("text_*",)),
-        Competence("retrieval_standard", "evaluate.accuracy", "majority", margin=5, higher=True, rows=("retrieval_*",)),
-        Competence("image_standard", "evaluate.accuracy", "majority", margin=15, higher=True, rows=("image_*",)),
-        Competence(
-            "pathfinder_standard", "evaluate.accuracy", "majority", margin=15, higher=True, rows=("pathfinder_*",)
-        ),
+    competence=tuple(
+        Competence(f"{task}_standard", "evaluate.accuracy", "majority", margin=15, higher=True, rows=(f"{task}_*",))
+        for task in TASKS
     ),
     verdicts={"attention-without-all-pairs": avoid_the_cost},
     figures=(draw_bubbles, draw_tasks, draw_costs),

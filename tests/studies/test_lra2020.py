@@ -24,7 +24,7 @@ NAMES = ("standard", "linformer", "performer", "block_local", "bigbird", "linear
 
 
 def test_rows_of_a_task_differ_in_their_attention_alone(study):
-    for scale, tasks in {"cpu": TASKS, "paper": ("listops", "text")}.items():
+    for scale, tasks in {"cpu": ("listops", "image"), "paper": ("listops", "text")}.items():
         rows = {row.id: row for row in study.rows_at(scale) if not row.id.startswith("cost_")}
         assert set(rows) == {f"{task}_{name}" for task in tasks for name in NAMES}
         for task in tasks:
