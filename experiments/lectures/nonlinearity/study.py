@@ -46,14 +46,13 @@ def model(depth: int, *, feed_forward: bool) -> Row:
     name = f"{depth} layer{'s' * (depth > 1)}, " + ("feed-forward" if feed_forward else "three times the heads")
     changed = {"model.num_layers": depth, **({} if feed_forward else without(4, 16))}
     small = {} if feed_forward else without(2, 8)
-    at = {"smoke": small, "cpu": {**CHARACTERS, **changed}}
+    at = {"smoke": small, "cpu": {**CHARACTERS, **UNROLLED, **changed}}
     return Row(f"{'with' if feed_forward else 'without'}_{depth}", name, changed, at=at, stages=TRAINED,
                scales=None if depth == 2 and not feed_forward else LARGE)  # fmt: skip
 
 
 SIZES = {"depth": 12, "width": 64, "num_heads": 4, "tokens": 32, "sequences": 16}
 SHORT = {
-    **UNROLLED,
     "max_length": 64,
     "training.steps": 600,
     "training.checkpoint_every": 600,
