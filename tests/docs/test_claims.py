@@ -133,6 +133,8 @@ def test_a_record_is_read_with_its_status_and_numbers(root, tmp_path):
     assert judgement(tmp_path, {**claim, "id": "four"}).status == NOT_BUILT
     (tmp_path / "experiments/paper/other.py").write_text("")
     assert judgement(tmp_path, {**claim, "id": "four"}).status == NOT_RECORDED
+    struck = judgement(tmp_path, {**claim, "struck": "too few texts"})
+    assert (struck.status, struck.cases, struck.competence) == (STRUCK, ("too few texts",), None)
     claim |= {"notes": "001"}
     (tmp_path / "experiments/claims.csv").write_text(",".join(claim) + "\n" + ",".join(claim.values()) + "\n")
     line = page(tmp_path).splitlines()[-1]
