@@ -25,7 +25,7 @@ from attention_research.studies.study import JUDGED, STATUSES
 
 #: The status of a claim without a recorded verdict. Judged claims have one of `STATUSES`. A struck claim is not tested:
 #: the column `struck` of claims.csv has the reason.
-NOT_RECORDED, NOT_BUILT, STRUCK = "not recorded yet", "not built yet", "struck"
+UNJUDGED = NOT_RECORDED, NOT_BUILT, STRUCK = "not recorded yet", "not built yet", "struck"
 _HEADING = re.compile(r"^### (?P<id>[\w-]+): (?P<status>.+)$", re.MULTILINE)
 #: The number of cases of a verdict that the page shows. A link leads to the others.
 SHOWN = 2
@@ -124,7 +124,7 @@ def page(root: Path) -> str:
     """The text of docs/claims.md."""
     found = judged(root)
     counts = Counter(one.status for _, one in found)
-    order = [*STATUSES, NOT_RECORDED, NOT_BUILT, STRUCK]
+    order = [*STATUSES, *UNJUDGED]
     parts = [
         "# Claims and verdicts",
         f"{len(found)} claims of the lectures, in our words. Each row has the command that tests it, the measured "
@@ -156,7 +156,7 @@ def _notes(claims: list[dict[str, str]]) -> str:
 def in_words(found: Judgement) -> str:
     """Whether the models have learned their task, in words."""
     one = found.competence
-    if found.status in (NOT_RECORDED, NOT_BUILT, STRUCK):
+    if found.status in UNJUDGED:
         return "–"
     return "nothing is trained" if one is None else f"{'yes' if one.met else 'no'}: {one}"
 

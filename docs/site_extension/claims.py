@@ -12,16 +12,16 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from attention_research.studies.claims_page import NOT_BUILT, NOT_RECORDED, STRUCK
+from attention_research.studies.claims_page import UNJUDGED
 from attention_research.studies.study import CONDITION, FAILED, FIGURE, HELD, STATUSES, UNTESTED
 
 PAGE = "docs/claims"
 #: Verdict -> the class of its colour, and a mark that shows it without colour.
 MARKS = {
     HELD: ("held", "✓"), CONDITION: ("condition", "◐"), FAILED: ("failed", "✗"), UNTESTED: ("untested", "?"),
-    FIGURE: ("untested", "–"), NOT_RECORDED: ("untested", "–"), NOT_BUILT: ("untested", "–"), STRUCK: ("untested", "–"),
+    **dict.fromkeys((FIGURE, *UNJUDGED), ("untested", "–")),
 }  # fmt: skip
-VERDICT = "|".join(map(re.escape, (*STATUSES, NOT_RECORDED, NOT_BUILT, STRUCK)))
+VERDICT = "|".join(map(re.escape, (*STATUSES, *UNJUDGED)))
 #: A row of a table of claims, and of the table that counts the verdicts.
 ANCHOR = r'<a id="(?P<id>[\w-]+)"></a>\[[\w-]+\]\(#[\w-]+\)'
 COMMAND = re.compile(r"\| `attention-research reproduce (?P<study>\S+) --scale=(?P<scale>\w+)` \|")

@@ -81,7 +81,7 @@ def draw_floors(results: Results, folder: Path) -> Figure | None:
         axis.set_xlim(-0.6, len(bars) - 0.4)
         axis.set_title(title, fontsize=10)
         axis.set_ylabel(what)
-        axis.set_ylim(0, 104 if what.endswith("%") or what.endswith("F1") else None)
+        axis.set_ylim(0, 104)
         said.append(f"{title}: " + ", ".join(f"{name} {statistics.fmean(values):.1f}" for name, values in bars))
     where = folder / "floors.png"
     save(figure, where, caption(results, "blue: the model, one point per seed, grey: baselines, bars: mean", rows=rows))

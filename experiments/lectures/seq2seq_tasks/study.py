@@ -24,7 +24,6 @@ from .length_cells import measure_cells
 from .verdicts import VERDICTS
 
 CONFIG = "configs/translation/recurrent_generated.py"
-TRANSLATION = {"kind": "translation", "label_smoothing": 0.0}
 #: The number of training examples of each task at the scale smoke.
 FEW = {"train_examples": 512}
 
