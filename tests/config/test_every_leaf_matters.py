@@ -513,9 +513,9 @@ for model in registry.FAMILIES["model"]:
         PLACES.setdefault(family, (config, path))
 PLACES["objective"] = (set_at(FIRST, "data", "text"), "data.objective")
 PLACES["prefix_attention"] = (set_at(*PLACES["prompted_stack"], "prefix"), "model.decoder.self_attention")
-#: Family -> its path in the encoder-only model.
-ENCODERS = {"attention": "model.self_attention", "feed_forward": "model.feed_forward", "norm": "model.norm",
-            "positions": "model.positions"}  # fmt: skip
+#: Family -> its path in an encoder-only and in a decoder-only model.
+INSIDE = {"attention": "model.self_attention", "feed_forward": "model.feed_forward", "norm": "model.norm",
+          "positions": "model.positions"}  # fmt: skip
 #: Kinds with a setting that only decoding reads.
 DECODED = {"switch_released", "mixture_of_experts"}
 #: Kinds with a setting that only layers above the first read.
@@ -529,10 +529,13 @@ for family, kind in [(family, kind) for family, kinds in registry.FAMILIES.items
 
 
 def place(family, kind):
-    """The config and path for a kind: if possible in the encoder-only model, which traces in half the time."""
-    small, path = MODELS["transformer_encoder"], ENCODERS.get(family)
-    fits = path and kind not in DECODED and any(with_value(small, path, section) for section in as_section(kind))
-    return (small, path) if fits else PLACES[family]
+    """The config and path for a kind: if possible in a model with one stack, which traces in half the time."""
+    for model in ("transformer_encoder", "transformer_decoder"):
+        if family not in INSIDE or kind in DECODED:
+            break
+        if any(with_value(MODELS[model], INSIDE[family], section) for section in as_section(kind)):
+            return MODELS[model], INSIDE[family]
+    return PLACES[family]
 
 
 def of_kind(family, kind):

@@ -40,7 +40,9 @@ from attention_research.kernels.variants import (
     without_own_value,
 )
 from attention_research.layers.structure import abstract
-from attention_research.registry import lookup
+from attention_research.registry import FAMILIES, lookup
+from tests.layers.state_kinds import STATE_KINDS
+from tests.models.causal_kinds import CAUSAL_KINDS
 
 B, T, D, N, H = 2, 7, 11, 6, 4
 SEGMENTS = jnp.array([[1, 1, 1, 2, 2, 2, 0], [1, 1, 1, 1, 1, 0, 0]])
@@ -306,12 +308,20 @@ def test_mistakes_are_named(kind, settings, message):
         abstract(lambda rngs: lookup("causal_attention", kind)(**sizes, rngs=rngs))
 
 
+#: Kinds that take a prompt, with their settings. Layers of `t5` and `value_residual` need what other layers hold:
+#: `tests/models/test_language_model.py`.
+PROMPTED = {name: settings for name, (settings, _) in KINDS.items()} | {
+    kind: CAUSAL_KINDS[kind] | ({"max_length": T} if kind == "sigmoid" else {})
+    for kind in FAMILIES["prompted_attention"]
+    if kind not in {*KINDS, *STATE_KINDS, "hyena", "t5", "value_residual"}
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", PROMPTED)
 def test_a_prompt_with_padding_on_its_left_and_steps_are_the_whole_row(name):
     """The first three positions at once, of which one row has two of padding, then one position after the other."""
-    settings, _ = KINDS[name]
-    target = lookup("causal_attention", name.split(":")[0])
+    target, settings = lookup("causal_attention", name.split(":")[0]), PROMPTED[name]
     structure, shapes, _ = abstract(lambda rngs: target(width=D, num_heads=N, head_width=H, **settings, rngs=rngs))
     rng = np.random.default_rng(0)
     parameters = {one: jnp.float32(rng.standard_normal(p.shape) / 2) for one, p in shapes.items()}

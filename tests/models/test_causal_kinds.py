@@ -1,4 +1,5 @@
-"""Every kind of causal self-attention in a decoder-only model: causality, decoding, packing, and live parameters."""
+"""Every kind of causal self-attention in a decoder-only model: causality, decoding, packing, live parameters, and that
+the program lowers for a GPU and for a TPU."""
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +41,7 @@ def texts():
 
 
 def facts_of(structure, statistics, packed, alone, packs):
-    """parameters -> everything that the tests compare, by one compiled program."""
+    """parameters -> everything that the test compares, as one program."""
     rows, length = alone["target"].shape
 
     def stepped(model):
@@ -75,8 +76,7 @@ def facts_of(structure, statistics, packed, alone, packs):
             "seen": jax.grad(lambda extra: seen(model, extra))(jnp.zeros((rows, length, 12))),
         }
 
-    compiled = jax.jit(everything, compiler_options=QUICKLY)
-    return lambda p: jax.tree.map(np.asarray, compiled(p))
+    return jax.jit(everything, compiler_options=QUICKLY)
 
 
 IDS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in CAUSAL_KINDS]
@@ -92,9 +92,12 @@ def test_a_causal_kind_keeps_the_laws_of_a_decoder(name, small_with_statistics):
     section = {**SECTION, "self_attention": {"kind": kind, **CAUSAL_KINDS[name]}}
     structure, parameters, statistics = small_with_statistics(**section)
     packed, alone = (jax.tree.map(jnp.asarray, batch) for batch in texts())
-    look = facts_of(structure, statistics, packed, alone, kind not in NOT_PACKED)
-    point = look(parameters)
-    after = look(moved(parameters, point["gradients"]))
+    program = facts_of(structure, statistics, packed, alone, kind not in NOT_PACKED)
+    traced = program.trace(parameters)
+    assert traced.lower(lowering_platforms=("cuda", "tpu")), "it does not lower for accelerators"
+    compiled = traced.lower().compile()
+    point = jax.tree.map(np.asarray, compiled(parameters))
+    after = jax.tree.map(np.asarray, compiled(moved(parameters, point["gradients"])))
     assert_alive(point, after)
     real = point["mask"]
     for one in (point, after):
@@ -105,21 +108,3 @@ def test_a_causal_kind_keeps_the_laws_of_a_decoder(name, small_with_statistics):
     if kind not in NOT_PACKED:
         together = point["packed"][packed["target"] != 0]
         np.testing.assert_allclose(together, point["log_likelihood"][real], rtol=1e-5, atol=3e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CAUSAL_KINDS)
-def test_a_causal_kind_lowers_for_accelerators(name, small_with_statistics):
-    """The gradient of the likelihood, for a GPU and for a TPU. Nothing is compiled or run."""
-    kind = name.split(":")[0]
-    section = {**SECTION, "self_attention": {"kind": kind, **CAUSAL_KINDS[name]}}
-    structure, parameters, statistics = small_with_statistics(**section)
-    batch = jax.tree.map(jnp.asarray, texts()[1])
-
-    def loss(p):
-        values, _ = structure.merge(p, statistics).log_likelihood(batch)
-        return -jnp.sum(values["log_likelihood"], where=values["mask"])
-
-    traced = jax.jit(jax.grad(loss)).trace(parameters)
-    for platform in ("cuda", "tpu"):
-        assert traced.lower(lowering_platforms=(platform,)).as_text()

@@ -9,26 +9,17 @@ import pytest
 
 from attention_research.config import ConfigError
 from attention_research.decoding import BeamSearch
-from attention_research.registry import FAMILIES
 from attention_research.tasks.auxiliary import auxiliary_loss
 from attention_research.tokens import BOS, PAD
-from tests.layers.state_kinds import STATE_KINDS
 from tests.models.causal_kinds import CAUSAL_KINDS
 from tests.models.facts import QUICKLY, batch_of
 
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
 transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
 
-#: Kinds with other weights, scores, positions or choices than a softmax over all keys.
-AROUND_SOFTMAX = (
-    "sparsemax", "entmax15", "entmax", "talking_heads", "length_scaled", "position_scaled", "exclusive",
-    "tensor_product",
-    "kerple",
-    "scaled_rotary", "stick_breaking", "forgetting",
-    "forgetting_pro", "fire", "contextual", "xpos", "path", "multi_token", "selective",
-    "moba", "native_sparse", "indexed", "sink", "softcap", "sigmoid", "query_key_l2", "temperature", "differential",
-    "gated", "gated_rotary", "transformer_xl", "value_residual",
-)  # fmt: skip
+#: Kinds whose layers depend on each other, on their depth or on an auxiliary loss, or have a state. The prompts of every
+#: kind are tested in its layer: `tests/layers/test_softmax_kinds.py`, `test_state_layers.py` and `test_hyena.py`.
+REPRESENTATIVE = ("value_residual", "indexed", "rwkv7", "gated_deltanet")
 V, D, N, F, LAYERS, LENGTH = 29, 12, 3, 17, 2, 13
 T5 = {"positions": {"kind": "none"}, "feed_forward": {"hidden_width": F}}
 KINDS = {
@@ -44,25 +35,18 @@ KINDS = {
         f"prefix-{kind}": {**T5, "self_attention": {"kind": kind}, "decoder": {"kind": "prefix"}}
         for kind in ("alibi", "rotary")
     },
-    **{f"causal-{kind}": {**T5, "self_attention": {"kind": kind, **STATE_KINDS[kind]}} for kind in STATE_KINDS},
     **{
         f"{place}-{kind}": {
-            **T5,
-            "self_attention": {"kind": kind, **CAUSAL_KINDS[kind]},
-            "decoder": {"kind": place},
+            **T5, "self_attention": {"kind": kind, **CAUSAL_KINDS[kind]}, "decoder": {"kind": place},
         }
-        for family, place in (("prompted_attention", "causal"), ("prefix_attention", "prefix"))
-        for kind in AROUND_SOFTMAX
-        if kind in FAMILIES[family]
+        for place, kinds in (("causal", REPRESENTATIVE), ("prefix", ("kerple", "length_scaled", "talking_heads")))
+        for kind in kinds
     },
-    "causal-hyena": {**T5, "self_attention": {"kind": "hyena", **CAUSAL_KINDS["hyena"]}},
     "prefix-relative": {"self_attention": {"kind": "relative", "max_distance": 3}, "decoder": {"kind": "prefix"}},
 }
 
 
-SLOW = (*(name for name in KINDS if name.partition("-")[2] in AROUND_SOFTMAX),
-        "causal-hyena", "prefix-relative", "prefix-alibi", "prefix-rotary", "prefix", "causal-t5", "prefix-t5",
-        *(f"causal-{kind}" for kind in STATE_KINDS))  # fmt: skip
+QUICK = ("causal",)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +56,7 @@ def batch():
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(kind, marks=[pytest.mark.slow] if kind in SLOW else []) for kind in KINDS],
+    params=[pytest.param(kind, marks=[pytest.mark.slow] * (kind not in QUICK)) for kind in KINDS],
 )
 def point(request, small, batch):
     """The quantities that the tests check, compiled once for each kind."""

@@ -1,4 +1,4 @@
-"""Properties of the Transformer with every attention and every kind of positions."""
+"""Properties of Transformers with an encoder and a decoder."""
 
 import jax
 import jax.numpy as jnp
@@ -15,29 +15,19 @@ from facts import (
     moved,
 )  # fmt: skip
 
-from tests.layers.state_kinds import STATE_KINDS
 from tests.models.causal_kinds import CAUSAL_KINDS
 
-#: Kinds with another softmax, score or output that encoders have too.
-AROUND_SOFTMAX = (
-    "sparsemax", "entmax15", "entmax", "talking_heads", "length_scaled", "position_scaled", "exclusive",
-    "tensor_product",
-    "kerple",
-)  # fmt: skip
-#: Kinds of the encoder and the decoder and, where it is defined, of the attention between them.
+#: Kinds of attention that encoders, decoders and the attention between them have.
 EVERYWHERE = (
-    "sink", "softcap", "sigmoid", "query_key_l2", "temperature", "differential", "gated", "gated_rotary", "latent",
-    "sliding_window", "sliding_window_rotary", "value_residual", "cross_layer", "block_local", "sinkhorn",
+    "sink", "softcap", "sigmoid", "query_key_l2", "temperature", "differential", "gated", "sparsemax", "entmax15",
+    "entmax", "talking_heads", "length_scaled", "position_scaled",
 )  # fmt: skip
+#: Models with an encoder and a decoder. A kind of attention that has no form between them is walked in
+#: `test_causal_kinds.py` and `test_encoder_kinds.py`, and the parts of the rows of Narang et al. in
+#: `test_narang_rows.py`.
 VARIANTS = {
     "standard": {},
-    "unscaled": {"self_attention": {"kind": "unscaled"}},
     "relative": {"self_attention": {"kind": "relative", "max_distance": 3}, "positions": {"kind": "none"}},
-    "t5": {"self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9}, "positions": {"kind": "none"}},
-    **{
-        kind: {"self_attention": {"kind": kind, "max_distance": 3}, "positions": {"kind": "none"}}
-        for kind in ("relative_keys", "relative_values")
-    },
     **{
         f"cross_{kind}": {
             "self_attention": {"kind": kind, "max_distance": 3},
@@ -46,85 +36,19 @@ VARIANTS = {
         }
         for kind in ("relative_keys", "relative_bias", "relative_keys_bias")
     },
-    **{
-        kind: {"self_attention": {"kind": kind}, "positions": {"kind": "none"}}
-        for kind in ("alibi", "rotary", "positional")
-    },
     "concatenated": {"positions": {"kind": "concatenated"}},
     "learned": {"positions": {"kind": "learned"}},
-    "no_positions": {"positions": {"kind": "none"}},
     "linformer": {"self_attention": {"kind": "linformer", "rank": 5}},
     "linformer_none": {"self_attention": {"kind": "linformer", "rank": 5, "sharing": "none"}},
     "linformer_key_value": {"self_attention": {"kind": "linformer", "rank": 5, "sharing": "key_value"}},
     "linformer_layerwise": {"self_attention": {"kind": "linformer", "rank": 5, "sharing": "layerwise"}},
-    "lightweight_convolution": {"self_attention": {"kind": "lightweight_convolution", "kernel_width": 5}},
-    "dynamic_convolution": {"self_attention": {"kind": "dynamic_convolution", "kernel_width": 4, "num_filters": 3}},
-    **{
-        kind: {"self_attention": {"kind": kind, "num_buckets": 8, "max_distance": 9}, "positions": {"kind": "none"}}
-        for kind in (
-            "dense_synthesizer",
-            "dense_synthesizer_plus",
-            "dense_synthesizer_plus_alpha",
-            "factorized_synthesizer",
-            "low_rank_synthesizer",
-            "random_synthesizer",
-            "random_synthesizer_plus",
-            "random_synthesizer_plus_alpha",
-        )
-    },
-    **{
-        kind: {"self_attention": {"kind": kind, **settings}, "positions": {"kind": "none"}}
-        for kind, settings in {**STATE_KINDS, "hyena": CAUSAL_KINDS["hyena"]}.items()
-    },
-    **{kind: {"self_attention": {"kind": kind}, "positions": {"kind": "none"}} for kind in AROUND_SOFTMAX},
     **{
         f"{kind}_everywhere": {"self_attention": {"kind": kind, **CAUSAL_KINDS[kind]}, "positions": {"kind": "none"}}
         for kind in EVERYWHERE
     },
-    **{
-        f"{kind}_encoder": {
-            "encoder": {"self_attention": {"kind": kind, "cell_width": 3}},
-            "decoder": {"cross_attention": {"kind": "standard"}},
-        }
-        for kind in ("linformer_pooled", "linformer_convolved")
-    },
+    "value_residual": {"self_attention": {"kind": "value_residual"}, "positions": {"kind": "none"}},
+    "rwkv7": {"self_attention": {"kind": "rwkv7", **CAUSAL_KINDS["rwkv7"]}, "positions": {"kind": "none"}},
     "separate_vocabulary": {"vocabulary": {"kind": "separate"}},
-    **{
-        kind: {"vocabulary": {"kind": kind}}
-        for kind in ("t5_untied_output", "t5_untied_encoder", "t5_untied", "mixture_of_softmaxes")
-    },
-    **{kind: {"vocabulary": {"kind": kind, "rank": 5}} for kind in ("factorized", "factorized_shared")},
-    **{
-        kind: {"vocabulary": {"kind": kind, "cluster_sizes": (5, 7, 17), "cluster_widths": (12, 5, 3)}}
-        for kind in ("adaptive_input", "adaptive_softmax")
-    },
-    "gated": {"feed_forward": {"kind": "gated", "hidden_width": 17, "activation": "gelu"}},
-    "fixup": {
-        "feed_forward": {"kind": "shifted", "hidden_width": 17},
-        **{
-            side: {
-                "steps": tuple(("shift", s, "dropout", "residual") for s in steps),
-                "residual": {"kind": "scaled"},
-                "norm": {"kind": norm},
-                "final_norm": True,
-            }
-            for side, norm, steps in (
-                ("encoder", "scalar_shift_scale", ("self_attention", "feed_forward")),
-                ("decoder", "scalar_shift", ("self_attention", "cross_attention", "feed_forward")),
-            )
-        },
-    },
-    **{
-        kind: {
-            "feed_forward": {
-                "kind": kind,
-                "num_experts": 3,
-                "evaluation_capacity_factor": 3.0,  # nothing is dropped; otherwise rows compete for places
-                "expert": {"hidden_width": 17, "use_bias": False},
-            },
-        }
-        for kind in ("mixture_of_experts", "switch_released")
-    },
     "experts_and_a_memory": {
         "encoder": {
             "layout": {
@@ -152,24 +76,7 @@ VARIANTS = {
             }
         },
     },
-    "branched": {
-        "self_attention": {"kind": "branched_t5", "num_buckets": 8, "max_distance": 9},
-        "positions": {"kind": "none"},
-        "encoder": {"steps": (("self_attention", "dropout", "residual", "norm"),)},
-        "decoder": {
-            "cross_attention": {"kind": "branched"},
-            "steps": tuple((s, "dropout", "residual", "norm") for s in ("self_attention", "cross_attention")),
-        },
-    },
     "free_widths": {"head_width": 5, "self_attention": {"kind": "standard", "value_head_width": 7}},
-    "universal": {
-        "num_layers": 4,
-        **{
-            side: {"stack": {"kind": "universal", "before": 1, "after": 1}, "residual": "gru_gate"}
-            for side in ("encoder", "decoder")
-        },
-    },
-    "adaptive_universal": {side: {"stack": "adaptive_universal"} for side in ("encoder", "decoder")},
     "reversible": {
         side: {
             "stack": "reversible",
@@ -181,21 +88,8 @@ VARIANTS = {
             ("decoder", ("self_attention", "cross_attention", "feed_forward")),
         )
     },
-    "funnel": {"encoder": {"kind": "funnel", "num_layers": 3}},
-    "isab": {"encoder": {"self_attention": {"kind": "isab", "num_points": 5, "normalize": True}}},
     "perceiver": {"encoder": {"kind": "perceiver", "num_latents": 5, "blocks": 2, "reads": "each_block"}},
     "slots": {"encoder": {"kind": "slots", "num_slots": 4}},
-    "evolved": {
-        "self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9, "use_bias": False},
-        "positions": {"kind": "none"},
-        "encoder": {"kind": "evolved"},
-        "decoder": {
-            "kind": "evolved",
-            "wide_self_attention": {"num_heads": 5, "head_width": 4},
-            "cross_attention": {"kind": "unscaled", "use_bias": False},
-        },
-    },
-    "transparent": {"encoder": {"kind": "transparent"}},
     "pre_norm": {
         side: {
             "steps": tuple(("norm", s, "dropout", "residual") for s in steps),
@@ -207,6 +101,22 @@ VARIANTS = {
         }.items()
     },
 }
+#: Further models for packed rows and unrolled stacks.
+OTHERS = {
+    "t5": {"self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9}, "positions": {"kind": "none"}},
+    **{kind: {"self_attention": {"kind": kind}, "positions": {"kind": "none"}} for kind in ("alibi", "rotary")},
+    "dynamic_convolution": {"self_attention": {"kind": "dynamic_convolution", "kernel_width": 4, "num_filters": 3}},
+    "evolved": {
+        "self_attention": {"kind": "t5", "num_buckets": 8, "max_distance": 9, "use_bias": False},
+        "positions": {"kind": "none"},
+        "encoder": {"kind": "evolved"},
+        "decoder": {
+            "kind": "evolved",
+            "wide_self_attention": {"num_heads": 5, "head_width": 4},
+            "cross_attention": {"kind": "unscaled", "use_bias": False},
+        },
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -214,21 +124,9 @@ def batch():
     return batch_of(np.random.default_rng(0))
 
 
-#: Variants whose only difference is covered by their layer's tests, or that have own tests of a whole model.
-SLOW = (
-    *(f"{kind}_everywhere" for kind in EVERYWHERE), "linformer_pooled_encoder", "linformer_convolved_encoder",
-    "lightweight_convolution", "dense_synthesizer", "dense_synthesizer_plus", "factorized_synthesizer",
-    "low_rank_synthesizer", "random_synthesizer_plus", "random_synthesizer_plus_alpha", "universal", "evolved",
-    "mixture_of_experts", "t5_untied_output", "t5_untied_encoder", "factorized", "free_widths", "alibi", "positional",
-    "concatenated", "relative_keys", "relative_values", "cross_relative_keys", "cross_relative_bias",
-    "cross_relative_keys_bias", "unscaled", "linformer_key_value", "linformer_none",
-    "factorized_shared", "adaptive_softmax", "random_synthesizer", "t5_untied", "gated", "switch_released",
-    "adaptive_input", "mixture_of_softmaxes", "relative", "dense_synthesizer_plus_alpha", "separate_vocabulary",
-    "learned", "linformer", "no_positions", "adaptive_universal", "funnel", "branched", "transparent", "fixup",
-    "pre_norm", "dynamic_convolution", "rotary", "t5", "experts_and_a_memory",
-    "isab", "perceiver", "slots", "hyena", "reversible", *STATE_KINDS, *AROUND_SOFTMAX,
-)  # fmt: skip
-MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in VARIANTS]
+#: The others are slow.
+QUICK = ("standard", "linformer_layerwise", "perceiver")
+MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in VARIANTS]
 
 
 @pytest.fixture(scope="module", params=MARKED, ids=list(VARIANTS))
@@ -295,7 +193,7 @@ def test_unrolled_and_rematerialised_stacks_equal_the_scan(name, batch, small):
     key = jax.random.key(5)
 
     def loss(**sections):
-        structure, parameters = small(**VARIANTS[name], dropout_rate=0.2, **sections)
+        structure, parameters = small(**{**VARIANTS, **OTHERS}[name], dropout_rate=0.2, **sections)
 
         def value(p):
             values, _ = structure.merge(p).log_likelihood(batch, key=key)
@@ -338,8 +236,7 @@ def packed(batch):
 )
 def test_packed_rows_equal_the_examples_apart(name, small):
     batch = batch_of(np.random.default_rng(3), rows=3, s=7, t=5)
-    sections = {**VARIANTS[name]}
-    structure, parameters = small(**sections)
+    structure, parameters = small(**{**VARIANTS, **OTHERS}[name])
     run = lambda b: jax.jit(lambda b: structure.merge(parameters).log_likelihood(b)[0])(b)
     apart, together = run(batch), run(packed(batch))
     mask = np.asarray(apart["mask"])
