@@ -17,8 +17,8 @@ from tests.models.facts import QUICKLY, batch_of
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
 transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
 
-#: Kinds whose layers depend on each other, on their depth or on an auxiliary loss, or have a state. The prompts of every
-#: kind are tested in its layer: `tests/layers/test_softmax_kinds.py`, `test_state_layers.py` and `test_hyena.py`.
+#: Kinds whose layers depend on each other, on their depth or on an auxiliary loss, or have a state. The prompts of all
+#: kinds are tested in their layers: `tests/layers/test_softmax_kinds.py`, `test_state_layers.py` and `test_hyena.py`.
 REPRESENTATIVE = ("value_residual", "indexed", "rwkv7", "gated_deltanet")
 V, D, N, F, LAYERS, LENGTH = 29, 12, 3, 17, 2, 13
 T5 = {"positions": {"kind": "none"}, "feed_forward": {"hidden_width": F}}
@@ -37,7 +37,9 @@ KINDS = {
     },
     **{
         f"{place}-{kind}": {
-            **T5, "self_attention": {"kind": kind, **CAUSAL_KINDS[kind]}, "decoder": {"kind": place},
+            **T5,
+            "self_attention": {"kind": kind, **CAUSAL_KINDS[kind]},
+            "decoder": {"kind": place},
         }
         for place, kinds in (("causal", REPRESENTATIVE), ("prefix", ("kerple", "length_scaled", "talking_heads")))
         for kind in kinds

@@ -34,6 +34,11 @@ SAME_BLOCKS = (
 )  # fmt: skip
 #: The rows of their kind that are tested, but not also unrolled and in bfloat16.
 LIKE_THE_BASELINE = ("gelu", "swiglu", "6_layers_d_f_6144_h_24")
+#: Rows with a start of their own, and the vanilla one.
+OWN_START = (
+    "vanilla_transformer", "rezero", "rezero_plus_layernorm", "fixup", "synthesizer_dense_plus_alpha",
+    "switch_transformer", "universal_transformer",
+)  # fmt: skip
 WIDTH = 16
 
 
@@ -41,10 +46,12 @@ def pytest_generate_tests(metafunc):
     if "row" in metafunc.fixturenames:
         root = metafunc.config.rootpath
         rows = [(s, r.id) for s in STUDIES for r in load_study(s, root / "experiments").rows_at("smoke")]
-        assert {row for _, row in rows} >= {*SAME_BLOCKS, *LIKE_THE_BASELINE}
+        assert {row for _, row in rows} >= {*SAME_BLOCKS, *LIKE_THE_BASELINE, *OWN_START}
         rows = [row for row in rows if row[1] not in SAME_BLOCKS]
         if metafunc.function in (test_a_loop_over_the_layers_equals_the_scan, test_bfloat16_is_near):
             rows = [row for row in rows if row[1] not in LIKE_THE_BASELINE]
+        if metafunc.function is test_every_parameter_is_alive_within_two_updates_from_its_start:
+            rows = [row for row in rows if row[1] in OWN_START]
         marked = [pytest.param(row, marks=[] if row[1] in FEW else [pytest.mark.slow], id=row[1]) for row in rows]
         metafunc.parametrize("row", marked, scope="module")
 
@@ -93,8 +100,12 @@ def facts(plain, look):
     return look(plain[2])
 
 
-def test_every_parameter_is_alive_within_two_updates(plain, look):
-    """From the row's own initialisation. ReZero's zeros need two: first the decoder's change, then the encoder's."""
+def test_every_parameter_is_alive_within_an_update(plain, look, facts):
+    assert_alive(facts, look(moved(plain[2], facts["gradients"])))
+
+
+def test_every_parameter_is_alive_within_two_updates_from_its_start(plain, look):
+    """ReZero's zeros need two: first the decoder's change, then the encoder's."""
     make, *_ = plain
     start = jax.jit(lambda key: split(make(rngs=nnx.Rngs(key)))[1], compiler_options=QUICKLY)
     parameters = start(jax.random.key(0))

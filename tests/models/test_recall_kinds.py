@@ -10,7 +10,7 @@ NARROW = {"steps": 700, "learning_rate": 3e-3, "num_heads": 8}
 #: Kind -> (settings of its section, arguments of `recall.accuracy`).
 LEARN = {
     "standard": ({}, {}),
-    "unscaled": ({}, NARROW),
+    "unscaled": ({}, {**NARROW, "steps": 1500}),
     "relative": ({"max_distance": 4}, {}),
     "relative_keys": ({"max_distance": 4}, {}),
     "relative_values": ({"max_distance": 4}, {}),
