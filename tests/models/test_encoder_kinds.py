@@ -29,7 +29,7 @@ SETTINGS = {
     "linformer_convolved": {"cell_width": 3},
     "one_sided": {},
     "one_sided_relative_bias": {"max_distance": 3},
-    "reformer": {"num_buckets": 4, "chunk_size": 4},
+    "reformer": {"half_buckets": 2, "chunk_size": 4},
 }
 #: Kinds whose last seen position is not after the query.
 ONE_SIDED = ("one_sided", "one_sided_relative_bias")
