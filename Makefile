@@ -1,6 +1,6 @@
 # On a fresh machine with Python 3.11 or newer, git and make:
 #   make reproduce   the attention ablation at `quick` scale, with table, picture and page under runs/
-#   make test        the fast tests;  make check   the slow tests
+#   make test        the fast tests;  make check   the slow tests;  make long   those that train every kind of attention
 #   make docs        the site, under build/docs
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: reproduce test check lint docs clean
+.PHONY: reproduce test check long lint docs clean
 
 # One environment for all targets. constraints.txt pins the tested versions.
 $(INSTALLED): setup.cfg setup.py pyproject.toml constraints.txt
@@ -25,10 +25,13 @@ reproduce: $(INSTALLED)
 	$(BIN)/attention-research reproduce ablation/attention --scale=quick --seeds=2 --ignore-records
 
 test: $(VENV)/.installed-tests lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --durations=15
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not long" --durations=15
 
 check: $(VENV)/.installed-tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --durations=15
+
+long: $(VENV)/.installed-tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m long --durations=15
 
 lint: $(VENV)/.installed-tests
 	$(BIN)/ruff check .

@@ -73,10 +73,8 @@ def test_the_first_notebook_prints_what_is_stored(root, notebooks, tmp_path):
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", NOTEBOOKS[1:])
-def test_a_notebook_runs(name, root, tmp_path, monkeypatch):
+def test_a_notebook_runs(name, root, tmp_path):
     """The assertions of the second notebook need its whole training. The third notebook has none about quality."""
-    if name == "train_and_look_inside":
-        monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS")  # it trains for longer than it compiles
     cells = executed(root, name, tmp_path, SHORTER.get(name, ()))
     assert any("image/png" in output.get("data", {}) for cell in cells for output in cell.get("outputs", ()))
 

@@ -109,27 +109,34 @@ NOT_TESTED = {
 }
 
 
-@pytest.mark.slow
+#: One of each mechanism is trained by the slow tests. The others take 10 minutes in all and are long tests.
+SLOW = (
+    "standard", "rotary", "sliding_window", "moba", "entmax15", "differential", "gla", "mamba2", "gated_deltanet",
+    "value_residual", "dynamic_convolution",
+)  # fmt: skip
+
+
+def kinds_of(table):
+    return [pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else pytest.mark.long) for kind in table]
+
+
 def test_every_causal_kind_is_in_one_of_the_tables():
     assert sorted([*LEARN, *LEARN_TWO, *CONTENT_FREE, *NOT_TESTED]) == sorted(FAMILIES["causal_attention"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", LEARN)
+@pytest.mark.parametrize("kind", kinds_of(LEARN))
 def test_a_kind_learns_recall(kind):
     settings, given = LEARN[kind]
     assert accuracy({"kind": kind, **settings}, **given) > 3 * CHANCE
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", LEARN_TWO)
+@pytest.mark.parametrize("kind", kinds_of(LEARN_TWO))
 def test_a_kind_learns_recall_of_two_pairs(kind):
     settings, given = LEARN_TWO[kind]
     assert accuracy({"kind": kind, **settings}, **given) > 0.95
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", CONTENT_FREE)
+@pytest.mark.parametrize("kind", kinds_of(CONTENT_FREE))
 def test_a_kind_that_does_not_compare_contents_does_not(kind):
     settings, given = CONTENT_FREE[kind]
     assert CHANCE < accuracy({"kind": kind, **settings}, **given) < 2.5 * CHANCE
