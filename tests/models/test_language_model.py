@@ -19,7 +19,7 @@ transformers = pytest.importorskip("transformers", reason="Hugging Face Transfor
 
 #: Kinds whose layers depend on each other, on their depth or on an auxiliary loss, or have a state. The prompts of all
 #: kinds are tested in their layers: `tests/layers/test_softmax_kinds.py`, `test_state_layers.py` and `test_hyena.py`.
-REPRESENTATIVE = ("value_residual", "indexed", "rwkv7", "gated_deltanet")
+REPRESENTATIVE = ("value_residual", "indexed", "lightning", "gated_deltanet")
 V, D, N, F, LAYERS, LENGTH = 29, 12, 3, 17, 2, 13
 T5 = {"positions": {"kind": "none"}, "feed_forward": {"hidden_width": F}}
 KINDS = {

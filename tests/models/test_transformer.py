@@ -47,7 +47,7 @@ VARIANTS = {
         for kind in EVERYWHERE
     },
     "value_residual": {"self_attention": {"kind": "value_residual"}, "positions": {"kind": "none"}},
-    "rwkv7": {"self_attention": {"kind": "rwkv7", **CAUSAL_KINDS["rwkv7"]}, "positions": {"kind": "none"}},
+    "lightning": {"self_attention": {"kind": "lightning", **CAUSAL_KINDS["lightning"]}, "positions": {"kind": "none"}},
     "separate_vocabulary": {"vocabulary": {"kind": "separate"}},
     "experts_and_a_memory": {
         "encoder": {
@@ -125,7 +125,7 @@ def batch():
 
 
 #: The others are slow.
-QUICK = ("standard", "linformer_layerwise", "perceiver")
+QUICK = ("standard", "linformer_layerwise")
 MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in VARIANTS]
 
 
