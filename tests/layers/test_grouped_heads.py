@@ -29,11 +29,13 @@ REAL = jnp.arange(T) < jnp.array([[T], [5], [6]])
 
 
 def takes_groups():
-    families = ("encoder_attention", "causal_attention", "cross_attention")
-    return [
-        (family, kind) for family in families for kind in FAMILIES[family]
-        if "num_key_value_heads" in schema.signature(family, kind) and kind not in SAME
-    ]  # fmt: skip
+    """(family, kind) of each class that takes fewer key heads, once."""
+    found = {}
+    for family in ("causal_attention", "encoder_attention", "cross_attention"):
+        for kind, target in FAMILIES[family].items():
+            if "num_key_value_heads" in schema.signature(family, kind) and kind not in SAME:
+                found.setdefault(target, (family, kind))
+    return [*found.values()]
 
 
 def made(family, kind, heads):
