@@ -1,6 +1,6 @@
 # On a fresh machine with Python 3.11 or newer, git and make:
 #   make reproduce   the attention ablation at `quick` scale, with table, picture and page under runs/
-#   make test        the fast tests;  make check   the slow tests;  make long   those that train every kind of attention
+#   make test        the fast tests;  make check   the slow tests;  make long   the rest, such as training each kind of attention
 #   make docs        the site, under build/docs
 
 PYTHON ?= python3

@@ -36,10 +36,12 @@ EXPERTS = ("experts", "mixture", "released", "one_group")
 #: Models without a run under pmap: pmap's keys (one for each device) change more than their dropout, or the model needs
 #: a mesh.
 ON_MESHES_ALONE = ("released", "one_group", "clusters", "ring")
+#: Other kinds of experts than Switch's. `experts` is a slow test.
+LONG = ("mixture", "released", "one_group")
+MARKED = [pytest.param(one, marks=pytest.mark.long if one in LONG else pytest.mark.slow) for one in MESHES]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", MESHES)
+@pytest.mark.parametrize("model", MARKED)
 def test_ten_losses_on_eight_devices_are_one_devices(model):
     """To 1e-5, with unequal numbers of real tokens on the devices: jit with dropout on every mesh, pmap without it.
 
