@@ -532,11 +532,10 @@ for family, kind in [(family, kind) for family, kinds in registry.FAMILIES.items
 
 def place(family, kind):
     """The config and path for a kind: if possible in a model with one stack, which traces in half the time."""
-    for model in ("transformer_encoder", "transformer_decoder"):
-        if family not in INSIDE or kind in DECODED:
-            break
-        if any(with_value(MODELS[model], INSIDE[family], section) for section in as_section(kind)):
-            return MODELS[model], INSIDE[family]
+    path = INSIDE.get(family) if kind not in DECODED else None
+    for small in (MODELS["transformer_encoder"], MODELS["transformer_decoder"]):
+        if path and any(with_value(small, path, section) for section in as_section(kind)):
+            return small, path
     return PLACES[family]
 
 

@@ -11,6 +11,7 @@ from facts import QUICKLY, assert_alive, moved
 from attention_research.registry import FAMILIES
 from attention_research.tasks.auxiliary import auxiliary_loss
 from attention_research.tokens import BOS, EOS
+from tests.tiers import fast_are
 
 #: Two examples of 4 and 5 tokens in a row of 11, the second row with one of 7.
 LENGTHS = ((4, 5), (7,))
@@ -79,14 +80,13 @@ def facts_of(structure, statistics, packed, alone, packs):
     return jax.jit(everything, compiler_options=QUICKLY)
 
 
-IDS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in CAUSAL_KINDS]
 
 
 def test_every_causal_kind_is_walked():
     assert {name.split(":")[0] for name in CAUSAL_KINDS} == set(FAMILIES["causal_attention"]) - set(NOT_CAUSAL)
 
 
-@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("name", fast_are(QUICK, [*CAUSAL_KINDS]))
 def test_a_causal_kind_keeps_the_laws_of_a_decoder(name, small_with_statistics):
     kind = name.split(":")[0]
     section = {**SECTION, "self_attention": {"kind": kind, **CAUSAL_KINDS[name]}}

@@ -12,16 +12,13 @@ from facts import QUICKLY, T_SEEN, assert_alive, batch_of, moved
 
 from attention_research.registry import FAMILIES
 from attention_research.tasks.auxiliary import auxiliary_loss
-from tests.layers.state_kinds import STATE_KINDS
+from tests.tiers import fast_are
 
-_BUCKETS = {"num_buckets": 8, "max_distance": 9}
 #: Kind -> its settings, if they differ from those in decoders or if a decoder does not have the kind.
 SETTINGS = {
     **CAUSAL_KINDS,
-    **STATE_KINDS,
     "bigbird": {"block_size": 2},
     "block_local": {"block_size": 5},
-    "branched_t5": _BUCKETS,
     "dot_synthesizer": {},
     "isab": {"num_points": 5, "normalize": True},
     "linformer": {"rank": 5},
@@ -38,10 +35,9 @@ QUICK = ("value_residual",)
 WIDTH, ROW = 12, 1
 SECTION = {"kind": "transformer_encoder", "width": WIDTH, "num_heads": 3, "num_layers": 3,
            "positions": {"kind": "none"}, "feed_forward": {"hidden_width": 17}}  # fmt: skip
-IDS = [pytest.param(kind, marks=[pytest.mark.slow] * (kind not in QUICK)) for kind in FAMILIES["encoder_attention"]]
 
 
-@pytest.mark.parametrize("kind", IDS)
+@pytest.mark.parametrize("kind", fast_are(QUICK, [*FAMILIES["encoder_attention"]]))
 def test_an_encoder_kind_keeps_the_laws_of_an_encoder(kind, small_with_statistics):
     structure, parameters, statistics = small_with_statistics(
         **SECTION, self_attention={"kind": kind, **SETTINGS[kind]}

@@ -13,6 +13,7 @@ from attention_research.tasks.auxiliary import auxiliary_loss
 from attention_research.tokens import BOS, PAD
 from tests.models.causal_kinds import CAUSAL_KINDS
 from tests.models.facts import QUICKLY, batch_of
+from tests.tiers import fast_are
 
 torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
 transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
@@ -46,8 +47,7 @@ KINDS = {
     },
     "prefix-relative": {"self_attention": {"kind": "relative", "max_distance": 3}, "decoder": {"kind": "prefix"}},
 }
-
-
+#: The others are slow.
 QUICK = ("causal",)
 
 
@@ -56,10 +56,7 @@ def batch():
     return batch_of(np.random.default_rng(5))
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(kind, marks=[pytest.mark.slow] * (kind not in QUICK)) for kind in KINDS],
-)
+@pytest.fixture(scope="module", params=fast_are(QUICK, [*KINDS]))
 def point(request, small, batch):
     """The quantities that the tests check, compiled once for each kind."""
     structure, parameters = small(kind="language_model", dropout_rate=0.0, **KINDS[request.param])

@@ -4,6 +4,7 @@ import pytest
 
 from attention_research.registry import FAMILIES
 from tests.models.recall import CHANCE, accuracy
+from tests.tiers import slow_are
 
 #: Logits without a scale learn recall with narrow heads and more steps.
 NARROW = {"steps": 700, "learning_rate": 3e-3, "num_heads": 8}
@@ -116,27 +117,23 @@ SLOW = (
 )  # fmt: skip
 
 
-def kinds_of(table):
-    return [pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else pytest.mark.long) for kind in table]
-
-
 def test_every_causal_kind_is_in_one_of_the_tables():
     assert sorted([*LEARN, *LEARN_TWO, *CONTENT_FREE, *NOT_TESTED]) == sorted(FAMILIES["causal_attention"])
 
 
-@pytest.mark.parametrize("kind", kinds_of(LEARN))
+@pytest.mark.parametrize("kind", slow_are({*SLOW} & LEARN.keys(), [*LEARN]))
 def test_a_kind_learns_recall(kind):
     settings, given = LEARN[kind]
     assert accuracy({"kind": kind, **settings}, **given) > 3 * CHANCE
 
 
-@pytest.mark.parametrize("kind", kinds_of(LEARN_TWO))
+@pytest.mark.parametrize("kind", slow_are({*SLOW} & LEARN_TWO.keys(), [*LEARN_TWO]))
 def test_a_kind_learns_recall_of_two_pairs(kind):
     settings, given = LEARN_TWO[kind]
     assert accuracy({"kind": kind, **settings}, **given) > 0.95
 
 
-@pytest.mark.parametrize("kind", kinds_of(CONTENT_FREE))
+@pytest.mark.parametrize("kind", slow_are({*SLOW} & CONTENT_FREE.keys(), [*CONTENT_FREE]))
 def test_a_kind_that_does_not_compare_contents_does_not(kind):
     settings, given = CONTENT_FREE[kind]
     assert CHANCE < accuracy({"kind": kind, **settings}, **given) < 2.5 * CHANCE

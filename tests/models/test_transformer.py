@@ -16,6 +16,7 @@ from facts import (
 )  # fmt: skip
 
 from tests.models.causal_kinds import CAUSAL_KINDS
+from tests.tiers import fast_are
 
 #: Kinds of attention that encoders, decoders and the attention between them have.
 EVERYWHERE = (
@@ -126,10 +127,9 @@ def batch():
 
 #: The others are slow.
 QUICK = ("standard", "linformer_layerwise")
-MARKED = [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in VARIANTS]
 
 
-@pytest.fixture(scope="module", params=MARKED, ids=list(VARIANTS))
+@pytest.fixture(scope="module", params=fast_are(QUICK, [*VARIANTS]))
 def points(request, small, batch):
     """The facts at random parameters and after one update."""
     structure, parameters = small(**VARIANTS[request.param])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.parallel.programs import on_devices
+from tests.tiers import slow_are
 
 PRODUCTS = {
     "data": {"data": 8},
@@ -36,12 +37,11 @@ EXPERTS = ("experts", "mixture", "released", "one_group")
 #: Models without a run under pmap: pmap's keys (one for each device) change more than their dropout, or the model needs
 #: a mesh.
 ON_MESHES_ALONE = ("released", "one_group", "clusters", "ring")
-#: Other kinds of experts than Switch's. `experts` is a slow test.
-LONG = ("mixture", "released", "one_group")
-MARKED = [pytest.param(one, marks=pytest.mark.long if one in LONG else pytest.mark.slow) for one in MESHES]
+#: The others, further kinds of experts, are long tests.
+SLOW = ("transformer", "ring", "experts", "clusters", "rnnsearch")
 
 
-@pytest.mark.parametrize("model", MARKED)
+@pytest.mark.parametrize("model", slow_are(SLOW, [*MESHES]))
 def test_ten_losses_on_eight_devices_are_one_devices(model):
     """To 1e-5, with unequal numbers of real tokens on the devices: jit with dropout on every mesh, pmap without it.
 
