@@ -28,7 +28,7 @@ test: $(VENV)/.installed-tests lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not long" --durations=15
 
 check: $(VENV)/.installed-tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --durations=15
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not long" --durations=15
 
 long: $(VENV)/.installed-tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m long --durations=15

@@ -46,7 +46,7 @@ def ordered(row: dict) -> bool:
     return 0 < row["low_ms"] <= row["median_ms"] <= row["high_ms"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_attention_benchmark_prints_one_document(root):
     found = document(root, "attention", "--lengths=509", "--rounds=2", "--cases=plain,bias")
     assert found["malloc"]["memory"]["MALLOC_TOP_PAD_"] and found["malloc"]["time"] != found["malloc"]["memory"]
@@ -65,7 +65,7 @@ def test_the_attention_benchmark_prints_one_document(root):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_training_benchmark_trains_the_same_model_in_every_form(root):
     found = document(root, "train", "--layers=1", "--rounds=1", "--batch=3", "--forms=unrolled,remat,eager")
     forms = {"unrolled", "scan, remat"}  # the plain scan is part of the malloc comparison
@@ -82,7 +82,7 @@ def test_the_training_benchmark_trains_the_same_model_in_every_form(root):
     assert promised(found["targets"]) == {f"step: {form} / torch eager" for form in forms}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_decoding_benchmark_finds_equal_tokens(root):
     found = document(root, "decode", "--length=8", "--layers=2", "--rounds=1", optimised=False)
     assert set(found["times"]) == {f"{search}, B={batch}" for search in ("greedy", "beam 4") for batch in (1, 32)}
@@ -92,7 +92,7 @@ def test_the_decoding_benchmark_finds_equal_tokens(root):
     assert promised(found["targets"]) == {f"{name}: ours / generate" for name in found["times"]}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_recurrent_benchmark_runs_the_same_networks_in_every_form(root):
     found = document(root, "recurrent", "--batch=3", "--length=5", "--width=16", "--rounds=1", "--peers=eager")
     for kind in ("gru", "lstm"):
@@ -163,7 +163,7 @@ def test_a_mechanism_measured_anew_replaces_its_numbers_alone(root):
     assert changed == {"bigbird"} and after["crossings"]["bigbird"] == 1024
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.data
 def test_the_replicas_benchmark_compares_every_seed_with_its_own_run(root):
     asked = ("--config=configs/translation/transformer.py:smoke", "--seeds=2", "--steps=10")

@@ -19,6 +19,7 @@ from attention_research.config import load, variants
 from attention_research.models.sequences import source
 from attention_research.tasks.evaluation_protocol import ReadsOutputs
 from attention_research.training.trainer import Trainer
+from tests.tiers import fast_are
 
 #: From JAX 0.11 on, Triton kernels are lowered for the GPU that an abstract mesh names.
 ANONYMOUS = jax.__version_info__ < (0, 11)
@@ -63,8 +64,12 @@ PROGRAMS: dict[str, tuple[tuple[int, int], ...]] = {
     "translation/transformer:vaswani_base": ((12, 0), (3, 2), (1, 1)),
     "translation/transformer:vaswani_big": ((12, 0), (3, 2), (1, 1)),
 }
-#: One of each kind of program. All configs are in the slow tier.
 QUICK = ("language_modelling/transformer:cpu",)
+#: One of each number of kernels. The other configs are long.
+SLOW = (
+    "classification/text:imdb", "images/vision_transformer:b16", "text_to_text/t5_2020:paper",
+    "translation/recurrent:luong", "translation/transformer:vaswani_base",
+)  # fmt: skip
 
 
 def programs(config: Any) -> Iterator[tuple[Any, tuple]]:
@@ -103,9 +108,7 @@ def config_of(name: str) -> Any:
     return load(f"configs/{file}.py:{variant}")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in PROGRAMS]
-)
+@pytest.mark.parametrize("name", fast_are(QUICK, [*PROGRAMS], slow=SLOW))
 def test_the_programs_of_a_config_lower_for_a_gpu_and_a_tpu(name, root, monkeypatch):
     monkeypatch.chdir(root)
     ((cuda, tpu), *others) = PROGRAMS[name]

@@ -1,25 +1,25 @@
-"""Marks the slow variants of a parametrised test."""
+"""Marks the slow and the long cases of a parametrised test."""
 
 from collections.abc import Collection, Mapping
 
 import pytest
 
 
-def fast_are(fast: Collection[str], cases: Collection, *, several: bool = False) -> list:
-    """Parameters of all cases. Those whose id is not in `fast` keep their id and are marked slow.
+def fast_are(
+    fast: Collection[str], cases: Collection, *, slow: Collection[str] | None = None, several: bool = False
+) -> list:
+    """Parameters of all cases. Those whose id is not in `fast` are marked: slow if the id is in `slow`, or else long.
 
-    The id is the key of a mapping's case, and the text of any other case. `several`: a case is a tuple of parameters.
+    The id is the key of a mapping's case, and the text of any other case. Without `slow`, all others are slow.
+    `several`: a case is a tuple of parameters.
     """
-    return _marked(fast, cases, [], [pytest.mark.slow], several)
+    values = cases if isinstance(cases, Mapping) else {str(case): case for case in cases}
+    slow = values.keys() - fast if slow is None else slow
+    assert {*fast, *slow} <= values.keys(), {*fast, *slow} - values.keys()
+    marks = {name: [] if name in fast else [pytest.mark.slow if name in slow else pytest.mark.long] for name in values}
+    return [pytest.param(*(case if several else [case]), id=name, marks=marks[name]) for name, case in values.items()]
 
 
 def slow_are(slow: Collection[str], cases: Collection) -> list:
     """Parameters of all cases. Those whose id is in `slow` are marked slow, and the others long."""
-    return _marked(slow, cases, [pytest.mark.slow], [pytest.mark.long])
-
-
-def _marked(named: Collection[str], cases: Collection, inside: list, outside: list, several: bool = False) -> list:
-    values = cases if isinstance(cases, Mapping) else {str(case): case for case in cases}
-    assert set(named) <= values.keys(), set(named) - values.keys()
-    marks = {name: inside if name in named else outside for name in values}
-    return [pytest.param(*(case if several else [case]), id=name, marks=marks[name]) for name, case in values.items()]
+    return fast_are((), cases, slow=slow)

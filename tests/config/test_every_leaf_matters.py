@@ -559,9 +559,15 @@ def test_every_leaf_of_the_first_config(section):
     assert dead(FIRST, within=section, but_under=tuple(deeper)) == []
 
 
-def slow_where(*names, mark=pytest.mark.slow):
-    """Recurrent models take a second to trace, and some kinds take longer."""
-    return [mark] if {*names} & (RECURRENT | LONG) else []
+#: The families of kinds of attention.
+ATTENTIONS = {family for family in registry.FAMILIES if family.endswith("attention")}
+
+
+def slow_where(*names):
+    """Recurrent models take a second to trace, and some kinds take longer. Of these, kinds of attention are long."""
+    if not {*names} & (RECURRENT | LONG):
+        return []
+    return [pytest.mark.long if {*names} & ATTENTIONS else pytest.mark.slow]
 
 
 @pytest.mark.parametrize("model", [pytest.param(one, marks=slow_where(one)) for one in MODELS])

@@ -236,7 +236,7 @@ def test_stamps_through_the_builder(data_home, monkeypatch):
     assert (found["A café’s flag."][1]["image"][0] == 255).all() and (found["A frog."][1]["image"][0] == 255).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.data
 @pytest.mark.skipif(not shutil.which("apt-get"), reason="Debian's packages need apt-get")
 def test_the_real_stamps_and_clothes():

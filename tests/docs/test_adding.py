@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiers import slow_are
+
 PAGE = "docs/adding_a_variant.md"
 LAYER, TEST = "attention_research/layers/residuals/layer_scale.py", "tests/layers/test_layer_scale.py"
 BLOCK = re.compile(r"^\*\*`(?P<file>[^`]+)`\*\*|^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -132,7 +134,7 @@ def test_files_changes_and_counts_are_what_the_page_says(page, copy):
     assert len(walk(page, copy, lambda command: not trains(command))) == 9
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.data
 def test_training_output_is_what_the_page_says(page, copy):
     assert len(walk(page, copy, trains)) == 4
@@ -223,9 +225,8 @@ PAGES = {"adding_a_data_set": (9, 3), "adding_a_study": (4, 2), "adding_a_metric
 FILE = r"^\*\*`([^`.][^`]+)`\*\*$"
 
 
-@pytest.mark.slow
 @pytest.mark.data
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", slow_are(["adding_a_study", "adding_a_metric"], [*PAGES]))
 def test_a_page_does_what_it_says(name, copy, root, tmp_path, monkeypatch):
     if name == "adding_a_data_set":
         monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))

@@ -70,7 +70,7 @@ def test_the_first_notebook_prints_what_is_stored(root, notebooks, tmp_path):
     assert re.fullmatch(r"(9[5-9]|100)\.\d% of the words are right\n", new[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.data
 @pytest.mark.parametrize("name", NOTEBOOKS[1:])
 def test_a_notebook_runs(name, root, tmp_path):

@@ -1,4 +1,4 @@
-"""The site: the extension's treatment of pages and docstrings. The whole site builds without a warning (slow)."""
+"""The site: the extension's treatment of pages and docstrings. The whole site builds without a warning (long)."""
 
 import doctest
 import importlib
@@ -126,7 +126,7 @@ def test_no_line_of_a_page_is_a_comment():
     assert [name for name, text in texts.items() if re.search(r"^\s*%", code.sub("", text), re.MULTILINE)] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_site_builds_without_a_warning(tmp_path):
     """In the plain theme: Furo renders the whole navigation on each page, which takes ten times as long as the rest."""
     assert importlib.util.find_spec(runpy.run_path(str(ROOT / "docs/conf.py"))["html_theme"])

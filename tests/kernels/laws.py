@@ -24,9 +24,9 @@ BY_HAND = ("attend", "blockwise", "gumbel_straight_through", "hard_sampled", "pe
 def applicable(family: str) -> list:
     """Parameters (mechanism, law) of a family.
 
-    If a file has several mechanisms (modes, sharings), laws that hold or fail for all of them alike are in the fast
-    tier for the first one only. The slowest laws are in the fast tier for the first mechanism of a family and `BY_HAND`
-    only.
+    If a file has several mechanisms (modes, sharings), laws that hold or fail for all of them alike are long tests for
+    all but the first. The slowest laws are in the fast tier for the first mechanism of a family and `BY_HAND` only, and
+    slow for the others. Higher derivatives of the others are those that JAX makes, and they are long tests.
     """
     found, files = [], set()
     for mechanism in mechanisms(family):
@@ -45,18 +45,14 @@ def applicable(family: str) -> list:
             "emptied": edge_laws.emptied,
             "derivatives": edge_laws.derivatives if mechanism.floats() else None,
         }
-        later = (
-            {"transforms", "bfloat16", "shapes", "permutations", "emptied", "causality"}
-            if mechanism.file in files
-            else set()
-        )
-        if found and mechanism.name not in BY_HAND:
-            later |= {"transforms", "bfloat16", "emptied", "integers"}
+        another = {"transforms", "bfloat16", "shapes", "permutations", "emptied", "causality"}
+        long = another if mechanism.file in files else set()
+        slow = {"transforms", "bfloat16", "emptied", "integers"} if found and mechanism.name not in BY_HAND else set()
         if mechanism.name not in BY_HAND or mechanism.name == "blockwise":
-            later.add("derivatives")
+            long = long | {"derivatives"}
         files.add(mechanism.file)
         for name, law in claimed.items():
-            marks = [pytest.mark.slow] if name in later else []
+            marks = [pytest.mark.long] if name in long else [pytest.mark.slow] if name in slow else []
             found += [pytest.param(mechanism, law, id=f"{mechanism.name}-{name}", marks=marks)] if law else []
     return found
 

@@ -16,8 +16,16 @@ from tests.tiers import fast_are
 #: Two examples of 4 and 5 tokens in a row of 11, the second row with one of 7.
 LENGTHS = ((4, 5), (7,))
 T, SEEN = 11, 3
-#: Fast: a stack whose layers differ and hand over keys. The others are slow.
+#: Fast: a stack whose layers differ and hand over keys.
 QUICK = ("cross_layer",)
+#: Slow: kinds that differ in what a layer caches, in how they are packed, or in what layers hand over. The others are
+#: long. They differ from these within a layer.
+SLOW = (
+    "standard:grouped", "relative", "t5", "positional", "ring", "branched", "dynamic_convolution", "hyena",
+    "latent:queries", "sliding_window", "streaming", "sinkhorn", "transformer_xl_memory", "interleaved:states",
+    "value_residual", "yoco", "forgetting", "contextual", "path:forgetting", "multi_token", "native_sparse", "indexed",
+    "gla", "gated_deltanet", "rwkv7", "log_linear", "random_synthesizer_plus",
+)  # fmt: skip
 SECTION = {
     "kind": "transformer_decoder", "width": 12, "num_heads": 3, "num_layers": 3, "positions": {"kind": "none"},
     "feed_forward": {"hidden_width": 17},
@@ -80,13 +88,11 @@ def facts_of(structure, statistics, packed, alone, packs):
     return jax.jit(everything, compiler_options=QUICKLY)
 
 
-
-
 def test_every_causal_kind_is_walked():
     assert {name.split(":")[0] for name in CAUSAL_KINDS} == set(FAMILIES["causal_attention"]) - set(NOT_CAUSAL)
 
 
-@pytest.mark.parametrize("name", fast_are(QUICK, [*CAUSAL_KINDS]))
+@pytest.mark.parametrize("name", fast_are(QUICK, [*CAUSAL_KINDS], slow=SLOW))
 def test_a_causal_kind_keeps_the_laws_of_a_decoder(name, small_with_statistics):
     kind = name.split(":")[0]
     section = {**SECTION, "self_attention": {"kind": kind, **CAUSAL_KINDS[name]}}

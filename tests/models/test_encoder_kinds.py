@@ -32,12 +32,17 @@ SETTINGS = {
 ONE_SIDED = ("one_sided", "one_sided_relative_bias")
 #: Fast: a kind that hands values to the layers above.
 QUICK = ("value_residual",)
+#: Slow: kinds that differ in which positions they see. The others are long.
+SLOW = (
+    "standard", "relative", "positional", "linformer", "ring", "one_sided_relative_bias", "sliding_window", "isab",
+    "dynamic_convolution", "random_synthesizer", "performer", "block_local", "bigbird", "reformer", "sinkhorn",
+)  # fmt: skip
 WIDTH, ROW = 12, 1
 SECTION = {"kind": "transformer_encoder", "width": WIDTH, "num_heads": 3, "num_layers": 3,
            "positions": {"kind": "none"}, "feed_forward": {"hidden_width": 17}}  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", fast_are(QUICK, [*FAMILIES["encoder_attention"]]))
+@pytest.mark.parametrize("kind", fast_are(QUICK, [*FAMILIES["encoder_attention"]], slow=SLOW))
 def test_an_encoder_kind_keeps_the_laws_of_an_encoder(kind, small_with_statistics):
     structure, parameters, statistics = small_with_statistics(
         **SECTION, self_attention={"kind": kind, **SETTINGS[kind]}

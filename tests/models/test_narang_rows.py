@@ -23,9 +23,17 @@ from attention_research.config import build_experiment
 from attention_research.layers.structure import abstract, split
 from attention_research.studies import load_study
 from attention_research.studies.trials import configuration
+from tests.tiers import fast_are
 
 STUDIES = ("narang2021/table1", "narang2021/as_written")
 FEW = ("vanilla_transformer",)
+#: Rows of the slow tests, one for each part of a model that rows change. The others are long.
+SLOW = (
+    "universal_transformer-as-written", "evolved_transformer", "mixture_of_experts", "product_key_memory",
+    "switch_transformer", "adaptive_softmax", "weighted_transformer", "block_sharing", "factorized_shared_embeddings",
+    "funnel_transformer", "transparent_attention", "mixture_of_softmaxes", "rezero_plus_layernorm", "fixup",
+    "dynamic_convolution-as-written",
+)  # fmt: skip
 #: Rows that differ from another row only in an activation or a size. `tests/layers/test_feed_forwards.py` compares
 #: every activation with its equation.
 SAME_BLOCKS = (
@@ -40,6 +48,7 @@ OWN_START = (
     "vanilla_transformer", "rezero", "rezero_plus_layernorm", "fixup", "synthesizer_dense_plus_alpha",
     "switch_transformer", "universal_transformer", "universal_transformer-as-written",
 )  # fmt: skip
+
 WIDTH = 16
 
 
@@ -55,8 +64,9 @@ def pytest_generate_tests(metafunc):
             rows = [row for row in rows if row[1] not in OWN_START or row[1] in FEW]
         if metafunc.function is test_every_parameter_is_alive_within_two_updates_from_its_start:
             rows = [row for row in rows if row[1] in OWN_START]
-        marked = [pytest.param(row, marks=[] if row[1] in FEW else [pytest.mark.slow], id=row[1]) for row in rows]
-        metafunc.parametrize("row", marked, scope="module")
+        cases = {row[1]: [row] for row in rows}
+        slow = {*SLOW} & cases.keys()
+        metafunc.parametrize(["row"], fast_are(FEW, cases, slow=slow, several=True), scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -125,11 +125,16 @@ def batch():
     return batch_of(np.random.default_rng(0))
 
 
-#: The others are slow.
 QUICK = ("standard", "linformer_layerwise")
+#: The others, further attentions and places of the norms, are long.
+SLOW = (
+    "relative", "cross_relative_keys_bias", "concatenated", "learned", "linformer_none", "sink_everywhere",
+    "differential_everywhere", "entmax15_everywhere", "lightning", "separate_vocabulary", "experts_and_a_memory",
+    "free_widths", "reversible", "perceiver", "slots",
+)  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=fast_are(QUICK, [*VARIANTS]))
+@pytest.fixture(scope="module", params=fast_are(QUICK, [*VARIANTS], slow=SLOW))
 def points(request, small, batch):
     """The facts at random parameters and after one update."""
     structure, parameters = small(**VARIANTS[request.param])

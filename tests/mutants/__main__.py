@@ -24,7 +24,7 @@ from pathlib import Path
 
 from .mutants import ROOT, TIERS, Catch, Mutant, caught, exists, mutants, record
 
-_MARKS = {"fast": "not slow and not long", "slow": "slow"}
+_MARKS = {"fast": "not slow and not long", "slow": "slow and not long"}
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/\S+?::.*?)(?: - .*)?$", re.MULTILINE)
 #: Exit statuses of pytest that give a result: all passed, some failed, none collected. Status 4: the test does not
 #: exist.

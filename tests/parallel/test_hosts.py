@@ -122,6 +122,7 @@ def test_two_hosts_train_as_one(together, alone):
     assert said["hosts"] == 2 and said["mesh"]["data"] == 8 and len(said["devices"]) == 8
 
 
+@pytest.mark.long
 def test_pmap_and_sharded_parameters_on_two_hosts(tmp_path):
     """Without dropout, since pmap draws its own masks."""
     bare = "--config.model.dropout_rate=0.0"
@@ -144,7 +145,7 @@ def test_a_checkpoint_of_two_hosts_goes_on_on_one_with_another_mesh(together, al
     assert len(ours) == STEPS
 
 
-@pytest.mark.parametrize("dead", (0, 1))
+@pytest.mark.parametrize("dead", (0, pytest.param(1, marks=pytest.mark.long)))
 def test_after_a_host_dies_both_continue_bitwise_equal(together, tmp_path, dead):
     """SIGKILL for one host: the other ends within seconds with one line.
 
@@ -170,6 +171,7 @@ def test_after_a_host_dies_both_continue_bitwise_equal(together, tmp_path, dead)
     assert all(ours[name].tobytes() == theirs[name].tobytes() for name in ours)
 
 
+@pytest.mark.long
 def test_a_host_that_compiles_long_is_waited_for():
     """Compilation takes longer than the 30 s for which Gloo waits at the first communication."""
     address = free_address()

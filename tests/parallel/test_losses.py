@@ -37,8 +37,8 @@ EXPERTS = ("experts", "mixture", "released", "one_group")
 #: Models without a run under pmap: pmap's keys (one for each device) change more than their dropout, or the model needs
 #: a mesh.
 ON_MESHES_ALONE = ("released", "one_group", "clusters", "ring")
-#: The others, further kinds of experts, are long tests.
-SLOW = ("transformer", "ring", "experts", "clusters", "rnnsearch")
+#: The others are long tests.
+SLOW = ("transformer", "ring")
 
 
 @pytest.mark.parametrize("model", slow_are(SLOW, [*MESHES]))

@@ -151,7 +151,7 @@ def test_a_memorys_values_are_split_both_ways():
     assert sorted(experts.values()) == [BY_COLUMN, BY_TOKEN]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sequence_of_32768_trains_and_memory_follows_the_share_of_a_device():
     """4,096 positions on each of 2, 4 and 8 devices: one device's temporaries stay the same within a twentieth."""
     found = on_devices(8, "long_sequence", 4096, [2, 4, 8], 2)

@@ -11,6 +11,7 @@ from attention_research.cli import main
 from attention_research.studies import find_studies
 from attention_research.studies.results import Results, published, table
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, claims_of
+from tests.tiers import slow_are
 
 STUDIES = tuple(find_studies(Path(__file__).parents[2] / "experiments"))
 #: Verdicts that need no trial, computed from the modules or from published and counted numbers.
@@ -139,9 +140,18 @@ def test_a_measurement_of_several_learning_rates_chooses_on_validation_examples(
     assert without == []
 
 
-@pytest.mark.slow
+#: Slow: a study of each experiment and of each sort of measurement. The others are long.
+SLOW = (
+    "ablation/recall", "bai2018/table1", "zoology2023/figure2", "nanogpt2022/shakespeare", "mamba2023/induction",
+    "haviv2022/probe", "press2022/extrapolation", "lectures/identity", "lectures/attention_layer",
+    "lectures/embeddings", "lectures/gating", "lectures/masking", "lectures/convolution", "lectures/soft_lookup",
+    "lectures/hard_attention", "lectures/sets", "linformer2020/table3", "linformer2020/figure1", "lra2020/table1",
+    "hu2018/se", "li2018/landscape", "xu2015/bottleneck", "wang2019/structure", "vaswani2017/table1",
+)  # fmt: skip
+
+
 @pytest.mark.data
-@pytest.mark.parametrize("name", SMOKE)
+@pytest.mark.parametrize("name", slow_are(SLOW, [*SMOKE]))
 def test_smoke(name, tmp_path, in_process):
     rows = [f"--rows={SMOKE[name]}"] if SMOKE[name] else []
     assert main(["reproduce", name, "--scale=smoke", f"--workdir={tmp_path}", *rows]) == 0

@@ -30,6 +30,7 @@ from attention_research.studies.groups import grouped
 from attention_research.studies.progress import Progress
 from attention_research.studies.results import collect, table
 from attention_research.studies.trials import Folder, plan, write_json
+from tests.tiers import slow_are
 
 CONFIG = "configs/translation/transformer.py:smoke"
 FILES = {split: (f"{split}.a", f"{split}.b") for split in ("train", "validation", "test")}
@@ -219,8 +220,7 @@ SMALL = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("replicas", [False, True], ids=["alone", "together"])
+@pytest.mark.parametrize("replicas", slow_are(["alone"], {"alone": False, "together": True}))
 def test_a_study_trains_fine_tunes_and_evaluates_once(tmp_path, monkeypatch, capfd, in_process, replicas):
     """Two rows with one seed, or one row with two seeds in one program; killed during the first fine-tuning."""
     monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))

@@ -126,7 +126,7 @@ def test_chunks_are_judged_by_reordered_words(studies):
     assert judged(study, claim, {"local_soft": row(0.0, 0.9)}).status == UNTESTED
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.data
 def test_the_whole_path_at_smoke(tmp_path, in_process):
     """Four rows are trained, evaluated, measured and drawn."""

@@ -101,6 +101,7 @@ def begun_on(workdir):
     return {path.name: len(list(path.glob("attempts/*"))) for path in workdir.glob("trials/*")}
 
 
+@pytest.mark.long
 def test_a_node_is_lost_and_the_table_is_that_of_a_local_run(cluster, root, tmp_path):
     doomed, _ = cluster.add(FIRST), cluster.add(SECOND)
     there = tmp_path / "ray"
@@ -183,7 +184,7 @@ def slow_study(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("when", ["before", "during"])
+@pytest.mark.parametrize("when", ["before", pytest.param("during", marks=pytest.mark.long)])
 def test_a_node_without_the_shared_storage(cluster, blindable, slow_study, when):
     cluster.add(FIRST)
     if when == "before":

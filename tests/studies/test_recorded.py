@@ -72,7 +72,7 @@ def test_a_record_renders_the_same_without_training(folder, tmp_path, monkeypatc
     assert {one.path.name for one in worth_recording(pictures)} == {path.name for path in folder.glob("figures/*")}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("folder", RECORDED[:1], ids=IDS[:1])
 def test_the_page_stands_in_a_browser(folder, tmp_path, browse):
     """Fails on errors and on requests other than the file and inline data. Tables have headers, pictures have texts."""

@@ -12,6 +12,7 @@ from attention_research.studies import figures, records, results
 from attention_research.studies.loading import study_of_record
 from attention_research.studies.rewriting import found_in
 from attention_research.studies.staleness import OLD
+from tests.tiers import slow_are
 
 RECORDED = records.recorded(Path(__file__).parents[2] / "experiments")
 IDS = ["-".join((folder.parts[-4], *folder.parts[-2:])) for folder in RECORDED]
@@ -37,8 +38,11 @@ def faults(figure, study, scale, monkeypatch):
     return found + ([] if any(start.match(text) for text in below) else [f"no line that names the study in {below}"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("folder", RECORDED, ids=IDS)
+#: Slow: a record of each paper. The others are long.
+SLOW = {name.split("-")[0]: name for name in IDS}.values()
+
+
+@pytest.mark.parametrize("folder", slow_are(SLOW, dict(zip(IDS, RECORDED, strict=True))))
 def test_recorded_figures_are_legible(folder, drawn, tmp_path, monkeypatch):
     monkeypatch.setattr(results, "states_of", lambda pairs, report: [OLD for _ in pairs])  # nothing is lowered
     study, scale = study_of_record(folder)

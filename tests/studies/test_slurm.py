@@ -125,6 +125,7 @@ def trial_processes(workdir):
     return found
 
 
+@pytest.mark.long
 @on_slurm
 def test_a_killed_trial_and_a_requeued_job_end_as_a_local_run(slurm, root, tmp_path, in_process):
     there, here = tmp_path / "slurm", tmp_path / "local"

@@ -129,7 +129,7 @@ def test_pictures_are_drawn_from_measurements_only(study, tmp_path, saved):
     assert study.verdicts["token-weights-figure"](nothing).status == UNTESTED
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.data
 def test_the_smallest_run_measures_every_sort_of_row(tmp_path, in_process):
     rows = "frequent_mean,frequent_token_weight,imdb_self_attention,imdb_bag_of_words,imdb_lsa_frozen,dissimilar_qkv"

@@ -257,7 +257,7 @@ def test_without_the_treebank_the_papers_parser_is_refused(tmp_path, capsys):
     assert said.startswith("error: config.data.train: no such file: wsj/02-21.words")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_generated_trees_are_parsed_at_smoke(tmp_path, in_process, capsys):
     """Every trained row decodes and is scored by brackets. Nothing is learned in four steps, and the table says so."""
     assert main(["reproduce", "vaswani2017/table4", "--scale=smoke", f"--workdir={tmp_path}"]) == 0

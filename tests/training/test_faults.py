@@ -93,7 +93,7 @@ def wait(process, condition):
 KILLS = ("writing", "starting", "stepping", "writing", "stepping")
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_repeatedly_killed_run_equals_the_uninterrupted_one_bitwise(whole, tmp_path, root, seed):
     """SIGKILL at five moments.
 
@@ -121,6 +121,7 @@ def test_a_repeatedly_killed_run_equals_the_uninterrupted_one_bitwise(whole, tmp
     assert_same(workdir, whole)
 
 
+@pytest.mark.long
 def test_a_terminated_run_saves_and_can_be_continued(whole, tmp_path, root):
     """SIGTERM after the fifth step saves a checkpoint within the usual grace period of 10 seconds.
 

@@ -27,7 +27,7 @@ from attention_research.training.run import train
 from attention_research.training.settings import Training
 from attention_research.training.split_replicas import deal
 from attention_research.training.workdir import load_config, read_metrics
-from tests.tiers import fast_are
+from tests.tiers import slow_are
 
 #: Adam's epsilon is large compared with rounding errors. A key's bias has a zero gradient up to rounding, and a small
 #: epsilon would let Adam move it by the learning rate.
@@ -105,7 +105,7 @@ def assert_close_states(folder, other, step):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=atol, err_msg=str(path))
 
 
-MARKED = fast_are([], CASES.keys())
+MARKED = slow_are(["settings"], [*CASES])
 
 
 @pytest.mark.parametrize("case", MARKED)
