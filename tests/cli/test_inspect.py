@@ -72,12 +72,13 @@ def test_json_is_one_document(capsys, monkeypatch, root):
     assert document["parameters"] == parameters(2000, 1, 64, 64) and document["config"]["model"]["width"] == 64
 
 
-#: The other files have many variants, or variants that take long to trace.
 FAST = ("classification-text", "language_modelling-transformer")
+#: The other files have many variants, or variants that take long to trace, and are long.
+SLOW = ("images-vision_transformer", "text_to_text-t5_2020", "translation-recurrent", "translation-transformer")
 FILES = {f"{file.parent.name}-{file.stem}": file for file in CONFIGS}
 
 
-@pytest.mark.parametrize("file", fast_are(FAST, FILES))
+@pytest.mark.parametrize("file", fast_are(FAST, FILES, slow=SLOW))
 def test_goldens_of_every_variant(file, inspected, request):
     """Hash, parameters, FLOPs and parameter tree of the resolved config. `--rewrite-goldens -n 0` rewrites them."""
     now = {}

@@ -226,7 +226,7 @@ FILE = r"^\*\*`([^`.][^`]+)`\*\*$"
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", slow_are(["adding_a_study", "adding_a_metric"], [*PAGES]))
+@pytest.mark.parametrize("name", slow_are(["adding_a_metric"], [*PAGES]))
 def test_a_page_does_what_it_says(name, copy, root, tmp_path, monkeypatch):
     if name == "adding_a_data_set":
         monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))

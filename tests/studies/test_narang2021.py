@@ -54,7 +54,7 @@ def test_every_printed_row_is_named_as_printed():
     assert [row.name for row in load_study("narang2021/table1").rows] == list(ROWS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_rows_count_as_the_formulas(root, request, monkeypatch):
     """`--rewrite-goldens` rewrites `counts.csv`, which the catalogue shows.
 

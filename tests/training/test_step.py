@@ -94,7 +94,7 @@ def test_a_step_is_adam_on_the_mean_token_loss():
     assert int(state["step"]) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_replicas_equal_single_runs(small_state):
     """Two replicas by vmap equal the single runs of the two seeds, with dropout."""
     start, step, batch = small_state

@@ -161,7 +161,7 @@ def test_real_photographs_are_classified_correctly():
     np.testing.assert_allclose(probabilities.max(axis=1), [0.714, 0.992, 0.687, 0.697], atol=0.01)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.data
 def test_an_imported_run_provides_features_to_others(tmp_path):
     """The new run is a classifier of other classes on smaller images, with a shorter frozen network."""

@@ -83,6 +83,7 @@ def test_a_language_model_shows_the_text_and_its_own_continuation(workdir, tmp_p
     assert text["queries"] == labels(trained.data.tokenizer, tokens["target"][: len(text["queries"])].tolist())
 
 
+@pytest.mark.long
 def test_an_encoder_decoder_shows_the_reference_and_its_own_output(sounds, capsys):
     """Page, JSON and terminal name both. The weights are those of the model on each of the two alone."""
     assert main(["analyze", f"--workdir={sounds}", "--examples=5", "--what=maps"]) == 0

@@ -10,6 +10,7 @@ from attention_research.config import ConfigError, load
 from attention_research.training import evaluation
 from attention_research.training.run import train
 from attention_research.workdirs import offers
+from tests.tiers import slow_are
 
 WRITE = {"generate", "analyze", *offers.EVERY}
 #: Kind of model -> the commands that it offers. Every new kind must be entered here.
@@ -114,8 +115,7 @@ WALKED = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", WALKED)
+@pytest.mark.parametrize("name", slow_are(["copying", "long range arena"], [*WALKED]))
 def test_every_command_works_or_says_what_is_missing(name, tmp_path, capsys, monkeypatch, root):
     from PIL import Image
 
