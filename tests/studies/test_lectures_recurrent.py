@@ -72,17 +72,17 @@ def test_interpretability_is_a_paired_difference(studies):
     assert judged(study, claim, {row_.id: worse for row_ in study.rows}).status == FAILED
 
 
-def course(speed, quality):
+def course(speed, falls):
     seconds = [[speed * step for step in (1, 2, 3)]] * 3
-    bleus = [[quality * step + seed for step in (1, 2, 3)] for seed in SEEDS]
-    return {"measure.clock": seconds, "measure.bleus": bleus}
+    errors = [[100.0 - falls * step + seed for step in (1, 2, 3)] for seed in SEEDS]
+    return {"measure.clock": seconds, "measure.errors": errors}
 
 
 def test_equal_time_is_read_between_checkpoints(studies):
     study = studies["lectures/rnn_vs_transformer"]
     at_equal_time = study.verdicts["attention-can-replace-recurrence"].__globals__["at_equal_time"]
     rows = {"slow": course(2.0, 3.0), "fast": course(1.0, 3.0), "lstm": course(1.0, 2.0)}
-    # After 3 seconds `slow` is between its checkpoints at 2 and 4 seconds (BLEU 3 and 6), the LSTM at its last (6).
+    # After 3 seconds `slow` is between its checkpoints at 2 and 4 seconds (97 % and 94 %), the LSTM at its last (94 %).
     found = at_equal_time(results_of(rows), "slow", "lstm")
     assert abs(found.gain - (4.5 - 6.0)) < 1e-9 and found.clear is False
     found = at_equal_time(results_of(rows), "fast", "lstm")
@@ -134,7 +134,7 @@ def test_a_path_is_measured_as_its_row_says(studies):
 
 
 @pytest.mark.slow
-def test_the_compared_translators_have_equal_parameters(studies):
+def test_the_compared_models_have_equal_parameters(studies):
     study, counts = studies["lectures/rnn_vs_transformer"], {}
     for row in study.rows:
         model = build_experiment(configuration(study, "cpu", row)).model

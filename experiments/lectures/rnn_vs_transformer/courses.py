@@ -1,7 +1,5 @@
-"""BLEU of every checkpoint against the time of training, for `lectures/rnn_vs_transformer`.
-
-This module holds the measurement of a run, functions that read the results, and the figure. It defines no study.
-"""
+"""The error rate of every checkpoint against the time of training: the measurement of a run, and functions that read
+the results."""
 
 from __future__ import annotations
 
@@ -9,29 +7,18 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Comparison, between
 
-#: The models of all figures; a model has the same style in each.
-MODELS = (
-    "vanilla RNN",
-    "LSTM",
-    "LSTM with attention",
-    "RNNsearch (GRU)",
-    "Transformer",
-    "Transformer without positions",
-)
 
-
-def measure_course(*, workdir: Path, sentences: int, seed: int, **_: Any) -> dict[str, Any]:
-    """Measures BLEU of every checkpoint on some test sentences with the seconds of training until then, the target
-    tokens per second, and the longest chain of dependent matrix products in the gradient of one update."""
+def measure_course(*, workdir: Path, words: int, seed: int, **_: Any) -> dict[str, Any]:
+    """Measures the error rate of every checkpoint on some test words with the seconds of training until then, the
+    target tokens per second, and the longest chain of dependent matrix products in the gradient of one update."""
     import jax
     import jax.numpy as jnp
 
     from attention_research.accounting.depth import measure_depth
-    from attention_research.tasks.evaluation import corpus_bleu
+    from attention_research.tasks.error_rate import error_rates
     from attention_research.training.evaluation import Trained
     from attention_research.training.workdir import read_metrics
     from attention_research.workdirs.reading import seconds_a_step
@@ -41,12 +28,13 @@ def measure_course(*, workdir: Path, sentences: int, seed: int, **_: Any) -> dic
     a_step = seconds_a_step(lines)
     steps = sorted(int(path.name) for path in (workdir / "checkpoints").iterdir() if path.name.isdigit())
     sources, references = trained.data.text("test")
-    bleus = []
+    errors = []
     for step in steps:
         model = Trained(workdir, checkpoint=step).model()
-        batches = trained.data.evaluation_batches("test", 64, examples=sentences)
+        batches = trained.data.evaluation_batches("test", 64, examples=words)
         texts = trained.translations(model, batches)
-        bleus.append(corpus_bleu(list(texts.values()), [references[i] for i in texts])[0])
+        wanted, read = ([side[i] for i in texts] for side in (references, sources))
+        errors.append(error_rates(list(texts.values()), wanted, read)[0])
     shape = max(trained.data.train_shapes(trained.settings.batch_size), key=lambda s: s["target"][1])
     batch = {name: jax.ShapeDtypeStruct(size, jnp.int32) for name, size in shape.items()}
     parameters, statistics_ = trained.model()
@@ -57,7 +45,7 @@ def measure_course(*, workdir: Path, sentences: int, seed: int, **_: Any) -> dic
     return {
         "steps": steps,
         "clock": [None if a_step is None else a_step * step for step in steps],
-        "bleus": bleus,
+        "errors": errors,
         "tokens_per_second": statistics.median(speeds) if speeds else None,
         "chain": depth.chain,
         "parallel": depth.parallel_fraction,
@@ -65,29 +53,29 @@ def measure_course(*, workdir: Path, sentences: int, seed: int, **_: Any) -> dic
 
 
 def at_equal_time(results: Results, better: str, worse: str) -> Comparison:
-    """Compares BLEU of two rows for each seed at the last time that both reached, with linear interpolation between
-    checkpoints."""
+    """Compares the error rates of two rows for each seed at the last time that both reached, with linear interpolation
+    between checkpoints. Before training the rate is 100 %."""
     gains = []
     for ours, theirs in zip(courses(results, better), courses(results, worse), strict=False):
         moment = min(ours[-1][0], theirs[-1][0])
-        gains.append(_between(ours, moment) - _between(theirs, moment))
+        gains.append(_between(theirs, moment) - _between(ours, moment))
     if not gains:
-        return Comparison(better, worse, None, f"BLEU over time of {better} and {worse} not measured")
+        return Comparison(better, worse, None, f"errors over time of {better} and {worse} not measured")
     none = [0.0] * len(gains)
-    return between("the difference", "none", gains, none, f"BLEU of {better} minus {worse}", in_pairs=True)
+    return between("the difference", "none", gains, none, f"errors of {worse} minus {better}, in points", in_pairs=True)
 
 
 def courses(results: Results, row: str) -> list[list[tuple[float, float]]]:
-    """For each finished seed, (seconds of training, BLEU) of its checkpoints."""
+    """For each finished seed, (seconds of training, error rate) of its checkpoints."""
     found = [entry.result["stages"].get("measure", {}) for entry in results.of(row) if entry.result]
-    return [list(zip(one["clock"], one["bleus"], strict=True)) for one in found if one.get("clock", [None])[-1]]
+    return [list(zip(one["clock"], one["errors"], strict=True)) for one in found if one.get("clock", [None])[-1]]
 
 
 def _between(course: list[tuple[float, float]], moment: float) -> float:
-    points = [(0.0, 0.0), *course]
-    for (before, low), (after, high) in zip(points, points[1:], strict=False):
+    points = [(0.0, 100.0), *course]
+    for (before, high), (after, low) in zip(points, points[1:], strict=False):
         if moment <= after:
-            return low + (high - low) * (moment - before) / (after - before)
+            return high + (low - high) * (moment - before) / (after - before)
     return points[-1][1]
 
 
@@ -102,32 +90,3 @@ def seconds_to_loss(results: Results, row: str, wanted: float) -> list[float]:
                      enumerate(curve)]  # fmt: skip
             found.append(next((step / speed for step, mean in means if mean <= wanted), float("inf")))
     return found
-
-
-def draw_course(results: Results, folder: Path) -> Figure | None:
-    """Draws BLEU of the checkpoints against seconds of training, one line per seed."""
-    found = {row.name: c for row in results.study.rows if (c := courses(results, row.id))}
-    if not found:
-        return None
-    pyplot = canvas()
-    figure, axis = pyplot.subplots(figsize=(8.5, 5))
-    style_of = styles_of([*MODELS, *found])
-    for name, seeds in found.items():
-        for number, course in enumerate(seeds):
-            axis.plot(*zip(*course, strict=True), label=name if number == 0 else None, linewidth=1.2, markersize=4,
-                      **style_of[name])  # fmt: skip
-    axis.set_xlabel("seconds of training")
-    axis.set_ylabel("BLEU on test sentences")
-    legend(figure, columns=3)
-    where = folder / "bleu_over_time.png"
-    save(
-        figure,
-        where,
-        caption(
-            results,
-            "one line per seed, one mark per checkpoint",
-            rows=[row.id for row in results.study.rows if row.name in found],
-        ),
-    )
-    last = "; ".join(f"{name} {seeds[0][-1][1]:.1f} after {seeds[0][-1][0]:.0f} s" for name, seeds in found.items())
-    return Figure(where, "BLEU against training time", f"First seeds end at: {last}.")

@@ -1,0 +1,49 @@
+"""The models of `lectures/rnn_vs_transformer`, each as the section of a config."""
+
+from __future__ import annotations
+
+from typing import Any
+
+GENERAL = {"kind": "global", "score": {"kind": "general"}}
+
+
+def recurrent(width: int, cell: str, *, attention: bool, **settings: Any) -> dict[str, Any]:
+    """A unidirectional encoder and a decoder with one layer each. The decoder is Luong's with the general score and
+    input feeding, or has no context."""
+    return {
+        "kind": "recurrent",
+        "width": width,
+        "dropout_rate": 0.1,
+        "cell": {"kind": cell},
+        "encoder": {"kind": "unidirectional"},
+        "decoder": {"kind": "luong", "input_feeding": attention},
+        "alignment": GENERAL if attention else {"kind": "none"},
+        **settings,
+    }
+
+
+def transformer(width: int, **settings: Any) -> dict[str, Any]:
+    """A Transformer with two layers and 4 heads, post-norm unless `settings` change the encoder and the decoder."""
+    return {
+        "kind": "transformer",
+        "num_layers": 2,
+        "width": width,
+        "num_heads": 4,
+        "dropout_rate": 0.1,
+        "feed_forward": {"kind": "dense", "hidden_width": 4 * width},
+        "encoder": {"unroll": True},
+        "decoder": {"unroll": True},
+        **settings,
+    }
+
+
+def pre_norm(*layers: str) -> dict[str, Any]:
+    """The section of a stack of blocks x + Dropout(f(LN(x))), for each layer f."""
+    steps = tuple(("norm", layer, "dropout", "residual") for layer in layers)
+    return {"unroll": True, "steps": steps, "final_norm": True}
+
+
+PRE_NORM: dict[str, Any] = {
+    "encoder": pre_norm("self_attention", "feed_forward"),
+    "decoder": pre_norm("self_attention", "cross_attention", "feed_forward"),
+}
