@@ -1,16 +1,15 @@
-"""Do attention weights show which source tokens a translation relies on? Compares erasing the most attended token with
+"""Do attention weights show which source tokens an output relies on? Compares erasing the most attended token with
 erasing another token.
 
     attention-research reproduce lectures/interpretability --scale=cpu
 
-A trained model translates test sentences greedily. Then it scores its own translations, once with the whole source and
-once without each source token (`erasure`). The study measures how far the log-probability of a target token falls when
-the source token with the largest weight is missing, compared with the other tokens. It also measures the rank
-correlation of the weights with these falls, and with the gradients with respect to the source embeddings. RNNsearch has
-one weight for each source token. For the Transformer the weight is the mean over heads and layers of cross-attention,
-which is one of several possible choices.
-
-The models translate the verses poorly; they learn the generated language well.
+The sources are letters of English words, whose sounds the models write, and sentences of a generated language. A
+trained model writes its outputs for test sources greedily. Then it scores them, once with the whole source and once
+without each source token (`erasure`). The study measures how far the log-probability of a target token falls when the
+source token with the largest weight is missing, compared with the other tokens. It also measures the rank correlation
+of the weights with these falls, and with the gradients with respect to the source embeddings. RNNsearch has one weight
+for each source token. For the Transformer the weight is the mean over heads and layers of cross-attention, which is one
+of several possible choices.
 """
 
 from __future__ import annotations
@@ -25,6 +24,9 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, canvas, caption, legend, row_styles, save
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, against, conclude
+
+from ...raffel2017.systems import ERROR_RATE, pronounces
+from ..rnn_vs_transformer.models import ADAMW, NOAM, PRE_NORM, pronouncing, transformer
 
 CONFIG = "configs/translation/recurrent.py"
 GENERATED = {
@@ -41,27 +43,8 @@ GENERATED = {
 }
 
 
-def transformer(width: int) -> dict[str, Any]:
-    """The overrides of a Transformer, with the learning rate and schedule of configs/translation/transformer.py."""
-    return {
-        "model": {
-            "kind": "transformer",
-            "num_layers": 2,
-            "width": width,
-            "num_heads": 4,
-            "dropout_rate": 0.1,
-            "feed_forward": {"kind": "dense", "hidden_width": 4 * width},
-            "encoder": {"unroll": True},
-            "decoder": {"unroll": True},
-        },
-        "training.learning_rate": 0.5,
-        "training.optimizer": {"kind": "adam"},
-        "training.schedule": {"kind": "noam", "warmup_steps": 200},
-    }
-
-
 def measure_reliance(*, workdir: Path, sentences: int, seed: int, **_: Any) -> dict[str, Any]:
-    """Computes `erasure.Reliance` for a trained run, over its own translations of test sentences."""
+    """Computes `erasure.Reliance` for a trained run, over its own outputs for test sources."""
     import jax
     import numpy as np
 
@@ -91,12 +74,16 @@ def measure_reliance(*, workdir: Path, sentences: int, seed: int, **_: Any) -> d
     return reliance.summary()
 
 
+#: The overrides of the two models that read letters.
+SEARCH, READER = pronouncing("cpu"), pronouncing("cpu", transformer(88, **PRE_NORM), **ADAMW)
 ROWS = (
-    Row("rnnsearch", "RNNsearch, verses"),
-    Row("transformer", "Transformer, verses", transformer(128), at={"smoke": transformer(16)}),
+    Row("rnnsearch", "RNNsearch, letters to sounds", at={"smoke": pronouncing("smoke"), "cpu": SEARCH}),
+    Row("transformer", "Transformer, letters to sounds",
+        at={"smoke": pronouncing("smoke", transformer(16, **PRE_NORM)), "cpu": READER}),
     Row("rnnsearch_generated", "RNNsearch, generated language", GENERATED, scales=("cpu",)),
-    Row("transformer_generated", "Transformer, generated language", {**transformer(128), **GENERATED}, scales=("cpu",)),
-)
+    Row("transformer_generated", "Transformer, generated language",
+        {"model": transformer(128), **NOAM, **GENERATED}, scales=("cpu",)),
+)  # fmt: skip
 
 
 def attention_interpretable(results: Results) -> Verdict:
@@ -153,18 +140,20 @@ STUDY = Study(
         Column("measure.with_saliency", "rank correlation, gradients", fixed(2), better="higher"),
         Column("measure.with_erasure", "rank correlation, erasure", fixed(2), better="higher"),
         LOSS,
+        ERROR_RATE,
         BLEU,
     ),
     claims="../../claims.csv",
     # A generated sentence has exactly one correct translation.
     competence=(
         Competence("transformer_generated", "evaluate.bleu", line=90, higher=True, rows=("*_generated",)),
-        Competence("transformer", "evaluate.perplexity", "trigram", rows=("rnnsearch", "transformer")),
+        pronounces("transformer", "rnnsearch", "transformer"),
     ),
     verdicts={"attention-interpretable": attention_interpretable},
     figures=(draw_falls,),
     notes=(
-        "Falls of log p are in nats, averaged over the tokens of each model's own translations of 128 test sentences.",
+        "Falls of log p are in nats, averaged over the tokens of each model's own outputs for 128 test words or "
+        "sentences.",
         "Another: the mean over all other source tokens. Share with larger fall: how often log p falls more without "
         "the most attended token than without another.",
     ),

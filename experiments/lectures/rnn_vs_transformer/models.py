@@ -1,8 +1,12 @@
-"""The models of `lectures/rnn_vs_transformer`, each as the section of a config."""
+"""The models of `lectures/rnn_vs_transformer`, each as the section of a config, and how they are trained."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from attention_research.config import load
+
+from ...raffel2017.systems import CONFIG
 
 GENERAL = {"kind": "global", "score": {"kind": "general"}}
 
@@ -47,3 +51,23 @@ PRE_NORM: dict[str, Any] = {
     "encoder": pre_norm("self_attention", "feed_forward"),
     "decoder": pre_norm("self_attention", "cross_attention", "feed_forward"),
 }
+
+#: The settings of training for a pre-norm Transformer that reads letters.
+ADAMW: dict[str, Any] = {
+    "learning_rate": 0.002,
+    "optimizer": {"kind": "adamw"},
+    "schedule": {"kind": "cosine", "warmup_steps": 200},
+}
+#: The overrides of training for a post-norm Transformer.
+NOAM: dict[str, Any] = {
+    "training.learning_rate": 0.5,
+    "training.optimizer": {"kind": "adam"},
+    "training.schedule": {"kind": "noam", "warmup_steps": 200},
+}
+
+
+def pronouncing(variant: str, model: dict[str, Any] | None = None, **training: Any) -> dict[str, Any]:
+    """The sections of a variant of configs/pronunciation/recurrent.py (letters to sounds), with another model (None:
+    that of the variant) and other settings of training."""
+    given = load(f"{CONFIG}:{variant}", []).given
+    return {**given, "model": model or given["model"], "training": {**given["training"], **training}}

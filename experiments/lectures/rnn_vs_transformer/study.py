@@ -18,34 +18,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from attention_research.config import load
 from attention_research.studies import Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, Column, fixed, significant
 from attention_research.studies.competence import Competence
 
-from ...raffel2017.systems import CONFIG as SOUNDS
 from ...raffel2017.systems import ERROR_RATE, SEQUENCES_WRONG, pronounces
 from ..recall import measure_recall
 from .courses import measure_course
 from .figures import FAR, draw_course, draw_recall
-from .models import PRE_NORM, recurrent, transformer
+from .models import ADAMW, NOAM, PRE_NORM, pronouncing, recurrent, transformer
 from .verdicts import VERDICTS
 
 CONFIG = "configs/translation/recurrent.py"
-#: The settings of training for the Transformer that reads letters.
-ADAMW = {"learning_rate": 0.002, "optimizer": {"kind": "adamw"}, "schedule": {"kind": "cosine", "warmup_steps": 200}}
+#: A checkpoint every 200 updates, for the errors over time.
+OFTEN: dict[str, Any] = {"checkpoint_every": 200, "keep": 20, "keep_best": 0}
 
 
-def pronouncing(variant: str, changed: dict[str, Any], **training: Any) -> dict[str, Any]:
-    """The sections of a variant of configs/pronunciation/recurrent.py with another model and more checkpoints."""
-    given = load(f"{SOUNDS}:{variant}", []).given
-    often = {"checkpoint_every": 200, "keep": 20, "keep_best": 0} if variant == "cpu" else {}
-    return {**given, "model": changed or given["model"], "training": {**given["training"], **often, **training}}
-
-
-def sounds(id: str, name: str, changed: dict[str, Any], small: dict[str, Any] | None = None, **training: Any) -> Row:
+def sounds(id: str, name: str, model: dict[str, Any] | None, small: dict[str, Any] | None = None, **given: Any) -> Row:
     """A row of a model that reads letters. It is run at the scale smoke only if `small` is given."""
-    at = {"cpu": pronouncing("cpu", changed, **training)}
+    at = {"cpu": pronouncing("cpu", model, **OFTEN, **given)}
     if small:
         at["smoke"] = pronouncing("smoke", small)
     return Row(id, name, at=at, scales=tuple(at), stages=(train, evaluate, measure(measure_course)))
@@ -57,7 +48,7 @@ ROWS = (
     sounds("lstm", "LSTM", recurrent(186, "lstm", attention=False, **SPELLED)),
     sounds("lstm_attention", "LSTM with attention", recurrent(149, "lstm", attention=True, **SPELLED),
            recurrent(16, "lstm", attention=True)),
-    sounds("rnnsearch", "RNNsearch (GRU)", {}),
+    sounds("rnnsearch", "RNNsearch (GRU)", None),
     sounds("transformer", "Transformer", transformer(88, **PRE_NORM), transformer(16, **PRE_NORM), **ADAMW),
 )  # fmt: skip
 
@@ -68,12 +59,6 @@ SMALL = {
     "lstm_attention": recurrent(55, "lstm", attention=True),
     "transformer": transformer(36),
     "transformer_nowhere": transformer(36, positions={"kind": "none"}),
-}
-#: The settings of training for the Transformers that recall.
-NOAM = {
-    "training.learning_rate": 0.5,
-    "training.optimizer": {"kind": "adam"},
-    "training.schedule": {"kind": "noam", "warmup_steps": 200},
 }
 NAMES = {
     "vanilla": "vanilla RNN",
