@@ -56,7 +56,7 @@ def pytest_generate_tests(metafunc):
     if "row" in metafunc.fixturenames:
         root = metafunc.config.rootpath
         rows = [(s, r.id) for s in STUDIES for r in load_study(s, root / "experiments").rows_at("smoke")]
-        assert {row for _, row in rows} >= {*SAME_BLOCKS, *LIKE_THE_BASELINE, *OWN_START}
+        assert {row for _, row in rows} >= {*SAME_BLOCKS, *LIKE_THE_BASELINE, *OWN_START, *SLOW}
         rows = [row for row in rows if row[1] not in SAME_BLOCKS]
         if metafunc.function in (test_a_loop_over_the_layers_equals_the_scan, test_bfloat16_is_near):
             rows = [row for row in rows if row[1] not in LIKE_THE_BASELINE]

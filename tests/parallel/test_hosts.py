@@ -17,6 +17,7 @@ import pytest
 from waiting import wait_for
 
 from tests.parallel.programs import ROOT, environment
+from tests.tiers import slow_are
 
 STEPS, EVERY = 24, 4
 SETTINGS = {
@@ -145,7 +146,7 @@ def test_a_checkpoint_of_two_hosts_goes_on_on_one_with_another_mesh(together, al
     assert len(ours) == STEPS
 
 
-@pytest.mark.parametrize("dead", (0, pytest.param(1, marks=pytest.mark.long)))
+@pytest.mark.parametrize("dead", slow_are(["0"], [0, 1]))
 def test_after_a_host_dies_both_continue_bitwise_equal(together, tmp_path, dead):
     """SIGKILL for one host: the other ends within seconds with one line.
 

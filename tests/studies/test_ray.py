@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from waiting import wait_for
 
+from tests.tiers import slow_are
+
 pytestmark = [
     pytest.mark.slow, pytest.mark.data,
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed"),
@@ -184,7 +186,7 @@ def slow_study(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("when", ["before", pytest.param("during", marks=pytest.mark.long)])
+@pytest.mark.parametrize("when", slow_are(["before"], ["before", "during"]))
 def test_a_node_without_the_shared_storage(cluster, blindable, slow_study, when):
     cluster.add(FIRST)
     if when == "before":

@@ -16,6 +16,8 @@ import orbax.checkpoint as ocp
 import pytest
 from waiting import wait_for
 
+from tests.tiers import slow_are
+
 pytestmark = [pytest.mark.slow, pytest.mark.data]
 STEPS = 100
 SETTINGS = {
@@ -93,7 +95,7 @@ def wait(process, condition):
 KILLS = ("writing", "starting", "stepping", "writing", "stepping")
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", slow_are(["0"], [0, 1]))
 def test_a_repeatedly_killed_run_equals_the_uninterrupted_one_bitwise(whole, tmp_path, root, seed):
     """SIGKILL at five moments.
 

@@ -20,7 +20,7 @@ from attention_research.studies import Row, Scale, Stage, Study, evaluate, measu
 from attention_research.studies.columns import BLEU, LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.competence import Competence
 
-from ..rnn_vs_transformer.models import NOAM, transformer
+from ..rnn_vs_transformer.models import post_norm
 from .article_gender import measure_gender
 from .few_source_words import measure_few
 from .figures import draw_distances, draw_few
@@ -43,11 +43,6 @@ GENERATED = {
 FEW, GENDER = measure(measure_few), measure(measure_gender)
 
 
-def reader(width: int) -> dict[str, Any]:
-    """The overrides of a post-norm Transformer, with the learning rate and schedule of its own."""
-    return {"model": transformer(width), **NOAM}
-
-
 def generated(id: str, name: str, changes: dict[str, Any], small: dict[str, Any], *stages: Stage) -> Row:
     """A row on generated sentences. At the scale smoke, `small` replaces the model's changes."""
     smoke = {**small, **GENERATED, "data": {**GENERATED["data"], "train_examples": 512}}
@@ -59,9 +54,9 @@ STUDY = Study(
     rows=(
         generated("encdec", "RNNencdec", FIXED_VECTOR, FIXED_VECTOR, GENDER),
         generated("rnnsearch", "RNNsearch", {}, {}, GENDER, FEW),
-        generated("transformer", "Transformer", reader(128), reader(16), GENDER, FEW),
+        generated("transformer", "Transformer", post_norm(128), post_norm(16), GENDER, FEW),
         Row("rnnsearch", "RNNsearch, verses", stages=(train, evaluate, FEW), scales=("cpu", "gpu")),
-        Row("transformer", "Transformer, verses", reader(128), stages=(train, evaluate, FEW),
+        Row("transformer", "Transformer, verses", post_norm(128), stages=(train, evaluate, FEW),
             scales=("cpu", "gpu")),
     ),
     scales={

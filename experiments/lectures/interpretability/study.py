@@ -26,7 +26,7 @@ from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, against, conclude
 
 from ...raffel2017.systems import ERROR_RATE, pronounces
-from ..rnn_vs_transformer.models import ADAMW, NOAM, PRE_NORM, pronouncing, transformer
+from ..rnn_vs_transformer.models import ADAMW, PRE_NORM, post_norm, pronouncing, transformer
 
 CONFIG = "configs/translation/recurrent.py"
 GENERATED = {
@@ -81,8 +81,7 @@ ROWS = (
     Row("transformer", "Transformer, letters to sounds",
         at={"smoke": pronouncing("smoke", transformer(16, **PRE_NORM)), "cpu": READER}),
     Row("rnnsearch_generated", "RNNsearch, generated language", GENERATED, scales=("cpu",)),
-    Row("transformer_generated", "Transformer, generated language",
-        {"model": transformer(128), **NOAM, **GENERATED}, scales=("cpu",)),
+    Row("transformer_generated", "Transformer, generated language", {**post_norm(128), **GENERATED}, scales=("cpu",)),
 )  # fmt: skip
 
 

@@ -66,6 +66,11 @@ NOAM: dict[str, Any] = {
 }
 
 
+def post_norm(width: int) -> dict[str, Any]:
+    """The overrides of a post-norm Transformer and of its training."""
+    return {"model": transformer(width), **NOAM}
+
+
 def pronouncing(variant: str, model: dict[str, Any] | None = None, **training: Any) -> dict[str, Any]:
     """The sections of a variant of configs/pronunciation/recurrent.py (letters to sounds), with another model (None:
     that of the variant) and other settings of training."""
