@@ -24,7 +24,6 @@ COLUMNS = (
     BLEU,
     FAR_BLEU,
 )
-LARGE = ("cpu", "gpu", "paper")
 HIDDEN = "model.feed_forward.hidden_width"
 NO_POSITIONS: dict[str, Any] = {"model.positions.kind": "none"}
 
@@ -75,10 +74,13 @@ def attention(kind: str, max_distance: int = 16) -> dict[str, Any]:
     return {"model.self_attention": {"kind": kind, "max_distance": max_distance}, **NO_POSITIONS}
 
 
-def row(id: str, name: str, overrides: dict[str, Any], *, big: bool = False, smoke: bool = False) -> Row:
-    """A row of the base model or of the larger model. It is run at `smoke` only if `smoke` is true."""
+def row(
+    id: str, name: str, overrides: dict[str, Any], *, big: bool = False, smoke: bool = False, cpu: bool = True
+) -> Row:
+    """A row of the base model or of the larger model. It is run at `smoke` only if `smoke` is true, and at `cpu` only
+    if `cpu` is true."""
     at = {scale: {**BIG[scale], **overrides} for scale in BIG} if big else {}
-    return Row(id, name, at.get("paper", overrides), at=at, scales=None if smoke else LARGE)
+    return Row(id, name, at.get("paper", overrides), at=at, scales=(*["smoke"] * smoke, *["cpu"] * cpu, "gpu", "paper"))
 
 
 def scales(overrides: dict[str, Any]) -> dict[str, Scale]:
