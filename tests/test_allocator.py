@@ -35,6 +35,7 @@ def measured(**variables: str) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="counts page faults of Linux")
 def test_pages_are_kept_unless_the_variable_is_zero():
     kept, plain = measured(), measured(**{allocator.VARIABLE: "0"})

@@ -41,6 +41,7 @@ def test_a_panel_for_each_layer_and_head_with_tokens_on_its_axes(awkward):
     assert all(one.title in said for one in awkward.passes[0].maps)
 
 
+@pytest.mark.slow
 def test_dollar_signs_are_drawn_literally(awkward, tmp_path):
     """matplotlib would typeset "$x$" as mathematics. Panels do not overlap."""
     from matplotlib import image
@@ -73,6 +74,7 @@ def test_a_long_sentence_has_fewer_names_and_a_bounded_picture():
     assert panels(figure)[0].get_position().width * width / len(shown) >= 0.11  # inches for each name
 
 
+@pytest.mark.slow
 def test_colours_are_kept_and_the_size_is_bounded(tmp_path):
     figure = figures.Figure(figsize=(4, 3), facecolor="white")
     axes = figure.subplots()

@@ -155,6 +155,7 @@ def test_weights_are_the_models(section):
         np.testing.assert_allclose(weights.sum(axis=(1, 2)), 1, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_model_without_attention_is_refused():
     decoder = {"kind": "fixed_vector", "start": {"kind": "projected"}}
     trained = Trained({"kind": "recurrent_captioner", "width": 12, "decoder": decoder})

@@ -94,6 +94,7 @@ def test_scores_are_the_models_own_and_samples_differ():
         np.testing.assert_allclose(decoded.scores[row], own, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_rows_draws_do_not_depend_on_the_others_but_on_the_seed():
     model = TableModel(11, seed=4, eos=-1.0)
     run, order = searching(model, num_samples=3), [2, 0, 1]

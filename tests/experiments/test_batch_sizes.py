@@ -35,6 +35,7 @@ def by_torch(torch, weights, x, norm):
     return (y @ tensors["output"]).numpy()
 
 
+@pytest.mark.slow
 def test_training_equals_pytorch(drawn, torch):
     functional = torch.nn.functional
     norms = {
@@ -66,6 +67,7 @@ def test_the_statistics_are_the_batchs_before_the_norm(drawn):
     np.testing.assert_allclose(variances[0], first.var(axis=0), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_training_lowers_the_error_unless_the_rate_is_zero():
     errors = train_errors(jax.random.key(0), norm="layer_norm", width=8, batch_size=16, samples=8192, rates=(0.0, 0.01))
     assert (errors[0] > 0.9).all() and (errors[1] < 0.6).all()

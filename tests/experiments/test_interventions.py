@@ -52,6 +52,7 @@ def trained_of(structure, parameters):
 PAIRS = [[4, 5, 6, 7, EOS], [8, 9, EOS]], [[10, EOS], [11, 12, 13, EOS]]
 
 
+@pytest.mark.slow
 def test_weights_equal_those_of_each_pair_and_a_shared_context_is_uniform(small):
     structure, parameters = small("projected")
     trained = trained_of(structure, parameters)

@@ -28,6 +28,7 @@ def filters(name, x):
     return [layer[..., output].ravel() for layer in layers for output in range(layer.shape[-1])]
 
 
+@pytest.mark.slow
 def test_every_filter_of_a_direction_has_the_norm_of_the_networks(parameters):
     d, e = (direction(parameters, jax.random.key(number)) for number in range(2))
     for name, p in parameters.items():

@@ -27,6 +27,7 @@ def test_a_copier_depends_on_its_source_and_its_output():
     assert all(np.abs(np.asarray(run(tokens.at[0, t].set(0))) - base).max() > 1e-4 for t in range(4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("directions", [1, 2])
 def test_a_tagger_sees_later_words_only_with_two_directions(directions):
     tagger, tokens = Tagger(5, 8, directions, rngs=nnx.Rngs(0)), jnp.array([[1, 2, 3, 4]])

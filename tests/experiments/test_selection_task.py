@@ -30,6 +30,7 @@ def keyed(seed, batch=5):
     return Keyed(draw(SIZES, jax.random.key(0), jax.random.key(seed), batch), jax.random.key(100 + seed))
 
 
+@pytest.mark.slow
 def test_the_requested_item_is_in_the_shuffled_memory():
     batch = draw(SIZES, jax.random.key(0), jax.random.key(1), 200)
     assert batch.memory.shape == (200, 3, 6) and set(np.unique(batch.wanted)) == {0, 1}
@@ -99,6 +100,7 @@ def test_the_measure_reports_accuracy_and_speed():
     assert never["steps"] is None and never["variance"] == 0.0 and never["of_squares"] is None
 
 
+@pytest.mark.slow
 def test_unknown_scores_are_named():
     with pytest.raises(ValueError, match="'neither': expected one of dot, scaled_dot"):
         measure_lookup(score="neither", projections="none", steps=1, batch_size=1, rates=(0.1,), seed=0)

@@ -46,6 +46,7 @@ def test_tf_idf_equals_scikit_learn_minus_the_count(texts):
     assert np.abs(token_weights.unit_length(ours) - smooth).max() > 0.1  # its default is a different formula
 
 
+@pytest.mark.slow
 def test_logistic_regression_is_scikit_learns(texts):
     made, label = texts
     idf = token_weights.inverse_document_frequency(token_weights.document_frequency(made, V), len(made))
@@ -111,6 +112,7 @@ def test_latent_semantic_analysis_is_the_dense_decomposition(texts):
     assert np.all(table[np.abs(table).argmax(axis=0), range(4)] > 0)
 
 
+@pytest.mark.slow
 def test_skip_gram_groups_words_with_common_neighbours():
     """Two topics of five words each. All words of a text are of one topic, so that neighbours share their topic."""
     rng = np.random.default_rng(5)

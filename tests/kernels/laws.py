@@ -47,8 +47,10 @@ def applicable(family: str) -> list:
         }
         another = {"transforms", "bfloat16", "shapes", "permutations", "emptied", "causality"}
         long = another if mechanism.file in files else set()
-        slow = {"transforms", "bfloat16", "emptied", "integers"} if found and mechanism.name not in BY_HAND else set()
-        if mechanism.name not in BY_HAND or mechanism.name == "blockwise":
+        by_hand = mechanism.name in BY_HAND
+        slow = {"transforms", "bfloat16", "emptied", "integers", "permutations", "extremes"}
+        slow = slow if found and not by_hand else set()
+        if not by_hand or mechanism.name == "blockwise":
             long = long | {"derivatives"}
         files.add(mechanism.file)
         for name, law in claimed.items():

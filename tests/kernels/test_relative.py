@@ -177,6 +177,7 @@ def test_buckets_of_the_paper():
     np.testing.assert_array_equal(t5_buckets(distances, bidirectional=True), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("T, S", fast_are(["longer_keys"], LENGTHS, several=True))
 @pytest.mark.parametrize("offset", fast_are(["9"], [0, 9]))
 def test_t5_bias_looks_each_pair_up_and_its_gradient_counts_them(T, S, offset, normal):

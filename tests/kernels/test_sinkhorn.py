@@ -124,6 +124,7 @@ def test_one_block_is_full_attention(arrays):
     np.testing.assert_allclose(got, dot_product_attention(query, key, value), atol=3e-6)
 
 
+@pytest.mark.slow
 def test_causal_outputs_ignore_scores_of_later_blocks(arrays):
     *inputs, scores = arrays
     attend = jax.jit(partial(sinkhorn_attention, block_size=P, is_causal=True))

@@ -121,6 +121,7 @@ def by_segments(run, count, x, segment, length):
     return jnp.concatenate(outputs, axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "segment, length", fast_are(["5-3"], {"5-7": (5, 7), "5-3": (5, 3), "1-3": (1, 3)}, several=True)
 )

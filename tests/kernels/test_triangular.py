@@ -44,6 +44,7 @@ def test_no_kernel_solves_by_lapack():
         assert "triangular_solve" not in str(jax.make_jaxpr(program)())
 
 
+@pytest.mark.slow
 def test_the_solution_and_its_derivatives():
     """Against the same function of NumPy's inverse: the value and its first and second derivatives in both modes."""
     random = np.random.default_rng(2)

@@ -11,6 +11,7 @@ from attention_research.errors import ConfigError
 from attention_research.kernels.masks import padding_mask
 from attention_research.layers.structure import abstract
 from attention_research.registry import FAMILIES, lookup
+from tests.tiers import fast_are
 
 B, T, D, N, K, H = 3, 7, 11, 6, 2, 4
 SIZES = {"width": D, "num_heads": N, "head_width": H}
@@ -57,7 +58,20 @@ def repeated(name, x):
     return x
 
 
-@pytest.mark.parametrize(("family", "kind"), takes_groups())
+#: Kinds that use the key heads in different ways.
+FAST = {
+    "causal_attention-standard", "causal_attention-relative", "causal_attention-rotary", "causal_attention-path",
+    "causal_attention-transformer_xl", "causal_attention-native_sparse", "causal_attention-forgetting",
+    "causal_attention-cross_layer", "causal_attention-sliding_window", "causal_attention-talking_heads",
+    "causal_attention-random_synthesizer_plus", "encoder_attention-linformer", "encoder_attention-linear",
+    "encoder_attention-bigbird", "encoder_attention-performer",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    fast_are(FAST, {f"{family}-{kind}": (family, kind) for family, kind in takes_groups()}, several=True),
+)
 def test_grouped_heads_are_repeated_heads(family, kind):
     rng, target = np.random.default_rng(0), lookup(family, kind)
     structure, shapes, fixed = made(family, kind, K)

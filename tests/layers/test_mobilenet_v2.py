@@ -121,6 +121,7 @@ def test_grey_is_three_equal_channels_and_a_key_changes_nothing(tensors):
         grid_of(tensors[1], images((32, 32), channels=4), stride=8)
 
 
+@pytest.mark.slow
 def test_frozen_networks_have_no_parameters_and_others_train_all_but_moments(tensors):
     frozen, tuned = (
         abstract(lambda rngs, f=f: MobileNetV2(stride=8, frozen=f, dtype="float32", rngs=rngs)) for f in (True, False)

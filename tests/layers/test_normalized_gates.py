@@ -66,6 +66,7 @@ def test_gates_start_at_a_half_and_can_change():
     assert np.any(jax.grad(loss)(parameters)["norm"]["scale"][...])
 
 
+@pytest.mark.slow
 def test_channels_come_first(torch):
     cbam = NormalizedCBAM(reduction=2, size=SIZE, channels=C, rngs=nnx.Rngs(0))
     cbam.spatial.norm.scale[...] = jnp.ones((1,))

@@ -62,6 +62,7 @@ def test_the_search_finds_the_best_keys_in_order():
     np.testing.assert_allclose(scores, -np.sort(-every, axis=-1)[..., :K], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_every_parameter_has_a_gradient_and_only_values_that_were_read():
     module, _ = moved()
     x = jax.random.normal(jax.random.key(0), (B, T, D))

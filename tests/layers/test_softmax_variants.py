@@ -270,6 +270,7 @@ def test_the_cache_of_a_window_does_not_grow(kind, places):
     assert size(50) == size(1000) == 2 * B * places * K * H
 
 
+@pytest.mark.slow
 def test_a_position_of_an_encoder_may_be_hidden_from_itself():
     structure, w = made("temperature", {"masks_diagonal": True}, "encoder_attention")
     x = jnp.ones((1, 3, D))

@@ -270,6 +270,7 @@ def found(request):
     return kind, w, x, everything({name: jnp.float32(p) for name, p in w.items()}, jnp.float32(x)), structure
 
 
+@pytest.mark.slow
 def test_packed_rows_are_the_equation(found):
     kind, w, x, got, _ = found
     for row in range(B):

@@ -65,6 +65,7 @@ def test_losses_are_logged_by_name_and_figures_as_a_layers_mean():
     assert auxiliary_sums({"attention_weights": jnp.ones((2, 2))}, mask) == {}
 
 
+@pytest.mark.slow
 def test_the_balance_reaches_the_router():
     x = jax.random.normal(jax.random.key(0), (B, T, D))
     balance = lambda switch: switch(x)[1]["loss"]["balance"].sum()

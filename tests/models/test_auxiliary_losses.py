@@ -162,6 +162,7 @@ def halted(side, x, inputs, key):
 QUICK = [pytest.param(case, marks=[SLOW] * (case == "experts")) for case in CASES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", QUICK)
 def test_auxiliary_losses_equal_those_of_single_layers(case, model, batch, scanned):
     layers = {"experts": applied, "pondering": halted}[case]
@@ -272,6 +273,7 @@ def test_a_run_logs_auxiliary_losses_by_name_and_in_sum(tmp_path):
     assert max(line["dropped"] for line in lines) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param("switch", marks=SLOW), "switch_released", pytest.param("mixture_of_experts", marks=SLOW)]
 )

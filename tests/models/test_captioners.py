@@ -105,6 +105,7 @@ def test_show_attend_and_tell_is_pytorchs(batch):
     np.testing.assert_allclose(alignment, alpha.numpy(), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", QUICK)
 def test_word_by_word_is_the_whole_text(kind, batch):
     structure, parameters, statistics = model(kind)

@@ -119,6 +119,7 @@ def test_sigmoid_weights_are_divided_by_their_sum(batch):
     assert np.allclose(aux["pooling"]["weights"][1, :4], weights / weights.sum(), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("summary", fast_are(["last"], ["mean", "last"]))
 def test_the_recurrent_summary_is_pytorchs_packed_bidirectional_gru(summary, batch, torch):
     model = built("bidirectional_recurrent", summary=summary)

@@ -46,6 +46,7 @@ def test_its_parameters_are_the_language_models(model):
     assert {name: x.shape for name, x in ours.items()} == {name: x.shape for name, x in theirs.items()}
 
 
+@pytest.mark.slow
 def test_padding_and_the_order_of_the_batch_do_not_matter(model):
     run = jax.jit(lambda tokens: model.log_probabilities({"source": tokens})[0])
     both, short = run(jnp.asarray(TOKENS)), run(jnp.asarray(TOKENS[1:, :3]))

@@ -87,6 +87,7 @@ def read_out(parameters, vectors):
     return scores - np.log(np.exp(scores).sum(-1, keepdims=True))
 
 
+@pytest.mark.slow
 def test_a_classifier_is_pytorchs_encoder_its_mean_and_two_layers(make, torch):
     structure, parameters, _ = make()
     ids = tokens(0)

@@ -66,6 +66,7 @@ def readout(w, words, cells, real, reader):
     return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_an_answer_is_the_equation(reader, batch):
     structure, parameters, statistics = model(reader)

@@ -168,6 +168,7 @@ def test_a_causal_source_does_not_look_ahead_and_a_prefix_does(small, batch):
         assert reached.tolist() == [True] + 3 * [sees] + 3 * [False]
 
 
+@pytest.mark.slow
 def test_beam_scores_equal_the_full_forward_pass(small, batch):
     """Prefixes of one source are reordered during the search, and so are the caches that the source filled."""
     structure, parameters = small(kind="language_model", vocabulary={"kind": "separate"})

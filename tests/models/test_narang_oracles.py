@@ -275,6 +275,7 @@ def our_values(pair, source, target, shifted, mode):
     return [of_target, *values], gradients, dropped
 
 
+@pytest.mark.slow
 def test_logits_losses_and_gradients_are_theirs(pair):
     lengths = WITHOUT_PADDING if pair.row == "switch_transformer" else LENGTHS
     source, target = (sentences(lengths[x], n, seed) for x, n, seed in (("source", SOURCE, 1), ("target", TARGET, 2)))

@@ -176,6 +176,7 @@ def from_albert(of):
     return {**shared, "vocabulary.factors.table": of("embeddings.word_embeddings.weight")}
 
 
+@pytest.mark.slow
 def test_one_layers_weights_three_times_are_alberts(small_config):
     """Hidden states and gradients of `stack` "shared" behind factorized embeddings, with some padded rows.
 

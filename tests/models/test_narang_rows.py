@@ -117,6 +117,7 @@ def test_every_parameter_is_alive_within_an_update(plain, look, facts):
     assert_alive(facts, look(moved(plain[2], facts["gradients"])))
 
 
+@pytest.mark.slow
 def test_every_parameter_is_alive_within_two_updates_from_its_start(plain, look):
     """ReZero's zeros need two: first the decoder's change, then the encoder's."""
     make, *_ = plain
@@ -147,6 +148,7 @@ def test_a_loop_over_the_layers_equals_the_scan(built, facts, batch):
     np.testing.assert_allclose(run(parameters), facts["log_likelihood"], rtol=1e-5, atol=3e-5)
 
 
+@pytest.mark.slow
 def test_bfloat16_is_near(built, facts, batch):
     _, structure, parameters = built(dtype="bfloat16")
     values = jax.jit(lambda p: structure.merge(p).log_likelihood(batch)[0], compiler_options=QUICKLY)(parameters)

@@ -138,6 +138,7 @@ def slots_by_pytorch(torch, p, x, lengths, first, epsilon, iterations):
     return np.stack(found)
 
 
+@pytest.mark.slow
 def test_slots_are_algorithm_1(torch):
     epsilon = 0.01
     structure, p = encoder_of(kind="slots", num_slots=M, iterations=3, epsilon=epsilon)

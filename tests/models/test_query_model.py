@@ -73,6 +73,7 @@ def test_the_loss_and_its_gradients_are_those_of_the_published_model(torch):
         np.testing.assert_allclose(gradient, wide[name].grad.numpy(), atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_answers_at_the_queries_are_those_of_all_positions():
     structure, parameters = built(section(network={"kind": "recurrent", "cell": {"kind": "gru"}}))
 

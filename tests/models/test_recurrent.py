@@ -325,6 +325,7 @@ def test_steps_are_the_whole_forward(case):
     np.testing.assert_allclose(np.swapaxes(looked, 0, 1)[real], np.asarray(weights)[real], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_padding_and_other_rows_change_nothing_and_all_parameters_matter(case):
     """A row alone and unpadded equals the row in its batch. Each parameter has a gradient (tables at used words)."""
     kind, structure, parameters, values, _ = case

@@ -52,6 +52,7 @@ def written_out(parameters):
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [
@@ -80,6 +81,7 @@ def test_a_shared_stack_is_a_stack_of_equal_layers(model, batch, how):
         assert np.any(ours[1][name]) or name.endswith("key.bias"), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unroll", [pytest.param(False, marks=SLOW), True])
 def test_shared_layers_have_caches_of_their_own(model, batch, unroll):
     kind = {"stack": {"kind": "shared"}, "unroll": unroll}

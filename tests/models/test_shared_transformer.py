@@ -68,6 +68,7 @@ def facts(structure, batch, parameters):
     return jax.tree.map(np.asarray, jax.jit(everything, compiler_options=QUICKLY)(parameters))
 
 
+@pytest.mark.slow
 def test_likelihoods_are_those_of_two_stacks_with_the_same_weights(points):
     apart, shared = points
     np.testing.assert_allclose(shared["log_likelihood"], apart["log_likelihood"], atol=1e-6)

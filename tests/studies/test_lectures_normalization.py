@@ -45,6 +45,7 @@ def test_only_the_right_formula_gives_mean_0_and_deviation_1(study):
     assert judged(study, "layernorm-formula", listed(swapped)).status == FAILED
 
 
+@pytest.mark.slow
 def test_other_samples_affect_batch_norm_only(study):
     sizes = {"width": 16, "batch_sizes": (2, 8), "draws": 4}
     rows = {f"batch_{norm}": measured(study, f"batch_{norm}", **sizes) for norm in ("layer_norm", "batch_norm")}

@@ -78,6 +78,7 @@ def trial(tmp_path):
     return config, tmp_path
 
 
+@pytest.mark.slow
 def test_a_step_is_measured_on_full_rows(trial):
     config, folder = trial
     found = cost(config, seconds=0.0, least=1)

@@ -87,6 +87,7 @@ def test_the_share_of_attention_is_its_products():
     assert found["scores"] == pytest.approx(128 * 12 * pairs / 1e12 / found["operations"], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_wider_layer_changes_the_count():
     """Nothing is computed from a formula: the counted modules are those that training would build."""
     from attention_research.config import load

@@ -120,6 +120,7 @@ STUDY = Study(
 FUNCTION = "def cost(*, length, seed, **_):\n    return {'value': length}\n"
 
 
+@pytest.mark.slow
 def test_records_follow_changed_locations_and_ids(experiments, tmp_path):
     file, record = experiments / "paper" / "table.py", experiments / "paper" / "results" / "table" / "cpu"
     file.parent.mkdir(parents=True)

@@ -187,6 +187,7 @@ def test_verdicts_are_computed_from_the_numbers(studies, name, claim, rows, stat
     assert verdict.status == status, verdict.because
 
 
+@pytest.mark.slow
 def test_curves_and_planes_and_maps_are_drawn(studies, tmp_path, saved):
     """The numbers are made up in the form of a trial's results."""
     lists = {"length_words": [5.0, 9.0, None], "length_bleu": [20.0, 10.0, None]}

@@ -236,6 +236,7 @@ def test_trials_follow_the_table_and_the_options(run, capsys):
     assert first.startswith(f"| learning_rate={min(rates(crew))!r}, dropout_rate={dropout:g}")
 
 
+@pytest.mark.slow
 def test_tpe_concentrates_on_good_regions(run, tmp_path):
     def bowl(given, step):
         return (given["model"]["dropout_rate"] - 0.3) ** 2
@@ -249,6 +250,7 @@ def test_tpe_concentrates_on_good_regions(run, tmp_path):
     assert min(away) < 0.05 and sum(away[15:]) / 15 < 0.5 * sum(away[:10]) / 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["random", "tpe"])
 @pytest.mark.parametrize("jobs", fast_are(["3"], [1, 3]))
 def test_an_interrupted_search_loses_and_repeats_no_trial(run, tmp_path, kind, jobs):

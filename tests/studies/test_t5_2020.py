@@ -57,6 +57,7 @@ def test_a_row_reads_what_its_architecture_can_read(studies):
     assert prefix == {"encoder_decoder_lm", "prefix_lm_lm"}
 
 
+@pytest.mark.slow
 def test_fine_tunings_are_alike_for_all_rows(studies):
     """Steps, learning rate and labels are the same for all rows, also from scratch. The vocabulary is the row's own."""
     for study in (studies[f"t5_2020/{name}"] for name in ("objectives", "architectures")):

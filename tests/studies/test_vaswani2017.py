@@ -86,6 +86,7 @@ def test_inspect_gives_both_counts_beside_the_printed_cell():
     assert base["published"]["parameters M"] == "65" and base["published"]["perplexity"] == "4.92"
 
 
+@pytest.mark.slow
 def test_training_cost_has_both_definitions():
     """Machine time by hand. Model FLOPs are near 6 x parameters x tokens of a side, over 100K updates."""
     rows = {row["id"]: row for row in inspect_study("vaswani2017/table2", scale="paper", rows=["base", "gnmt"])}

@@ -179,6 +179,7 @@ def test_updates_are_applied_to_float32_parameters(gradients, steps):
         np.testing.assert_allclose(np.asarray(after["parameters"][name]), want, rtol=2e-6, atol=2e-8, err_msg=name)
 
 
+@pytest.mark.slow
 def test_losses_stay_near_the_float32_runs(steps):
     """The loss falls by a fifth.
 

@@ -154,6 +154,7 @@ def test_a_part_comes_from_the_other_run_and_the_rest_is_random(place, before, a
     assert_same(rest, {name: drawn[name] for name in rest})
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_that_of_the_lowest_validation_loss(place, trained, tuned):
     copied = place / "best"
     shutil.copytree(trained, copied)
@@ -217,6 +218,7 @@ def test_an_interrupted_run_continues_without_the_other_run(place, trained, tune
 PATHS = {"each-its-seed": "seed-{seed}", "all-the-same": f"seed-{SEEDS[1]}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", fast_are(["each-its-seed"], PATHS))
 def test_replicas_start_from_the_run_of_their_seed_or_all_from_one(place, tuned, path):
     state, taken = begun(tuned(path, replicas=2))
@@ -228,6 +230,7 @@ def test_replicas_start_from_the_run_of_their_seed_or_all_from_one(place, tuned,
     assert [one["run"] for one in taken] == list(dict.fromkeys(folder.name for folder in runs))
 
 
+@pytest.mark.slow
 def test_mismatches_are_reported_before_anything_is_written(place, trained, texts, tuned):
     """The error is raised before anything is written."""
     own = config(texts[1], 4, initial=str(trained))

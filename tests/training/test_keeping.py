@@ -144,6 +144,7 @@ def test_every_kind_of_data_can_be_kept(kind):
     assert callable(made.take) and callable(made.learned) and made.kept is None
 
 
+@pytest.mark.slow
 def test_a_changed_test_text_is_refused(place, capsys):
     other_words(place, "test")
     assert main(["evaluate", f"--workdir={place / 'run'}"]) == 2

@@ -224,6 +224,7 @@ def test_an_interrupted_run_is_the_uninterrupted_one(runs, tmp_path, monkeypatch
             assert all(jax.tree.leaves(jax.tree.map(lambda x, y: bool((x == y).all()), ours, theirs)))
 
 
+@pytest.mark.slow
 def test_only_its_own_finished_run_is_dealt(runs, tmp_path):
     joint, alone, _ = runs("seeds")
     folders = [tmp_path / str(replica) for replica in range(3)]

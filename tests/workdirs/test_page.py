@@ -115,6 +115,7 @@ def test_a_run_that_has_not_begun_has_a_page(make_run, tmp_path, capsys):
     assert "stopped: step 0 of 6" in Reader((run / "report.html").read_text()).text
 
 
+@pytest.mark.slow
 def test_a_study_is_drawn_again(root, tmp_path, monkeypatch):
     """Renders the recorded study.
 
