@@ -80,7 +80,8 @@ def row(
     """A row of the base model or of the larger model. It is run at `smoke` only if `smoke` is true, and at `cpu` only
     if `cpu` is true."""
     at = {scale: {**BIG[scale], **overrides} for scale in BIG} if big else {}
-    return Row(id, name, at.get("paper", overrides), at=at, scales=(*["smoke"] * smoke, *["cpu"] * cpu, "gpu", "paper"))
+    run = {"smoke": smoke, "cpu": cpu, "gpu": True, "paper": True}
+    return Row(id, name, at.get("paper", overrides), at=at, scales=tuple(scale for scale in BASE if run[scale]))
 
 
 def scales(overrides: dict[str, Any]) -> dict[str, Scale]:

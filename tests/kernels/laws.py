@@ -20,6 +20,9 @@ from tests.kernels.rounding import rounded
 #: Mechanisms with hand-written or stopped gradients. Their second derivatives are tested in the fast tier.
 BY_HAND = ("attend", "blockwise", "gumbel_straight_through", "hard_sampled", "performer", "reversible_layers")
 
+#: The slowest laws.
+SLOW = {"transforms", "bfloat16", "emptied", "integers", "permutations", "extremes"}
+
 
 def applicable(family: str) -> list:
     """Parameters (mechanism, law) of a family.
@@ -48,8 +51,7 @@ def applicable(family: str) -> list:
         another = {"transforms", "bfloat16", "shapes", "permutations", "emptied", "causality"}
         long = another if mechanism.file in files else set()
         by_hand = mechanism.name in BY_HAND
-        slow = {"transforms", "bfloat16", "emptied", "integers", "permutations", "extremes"}
-        slow = slow if found and not by_hand else set()
+        slow = SLOW if found and not by_hand else set()
         if not by_hand or mechanism.name == "blockwise":
             long = long | {"derivatives"}
         files.add(mechanism.file)

@@ -73,8 +73,7 @@ BLOCKS = {  # T, S, k, causal
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("T, S, k, is_causal", fast_are(["longer_keys_causal"], BLOCKS, several=True))
+@pytest.mark.parametrize("T, S, k, is_causal", fast_are((), BLOCKS, several=True))
 def test_blockwise_is_the_equation_and_its_gradients_are_the_dense_ones(T, S, k, is_causal, normal, small_blocks):
     inputs = arrays(normal, T, S, k)
     mask = jnp.asarray(np.random.default_rng(1).random((B, 1, T, S)) < 0.7)
@@ -177,9 +176,8 @@ def test_buckets_of_the_paper():
     np.testing.assert_array_equal(t5_buckets(distances, bidirectional=True), expected)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("T, S", fast_are(["longer_keys"], LENGTHS, several=True))
-@pytest.mark.parametrize("offset", fast_are(["9"], [0, 9]))
+@pytest.mark.parametrize("T, S", fast_are((), LENGTHS, several=True))
+@pytest.mark.parametrize("offset", [0, 9])
 def test_t5_bias_looks_each_pair_up_and_its_gradient_counts_them(T, S, offset, normal):
     table = normal(14, 3)
     distances = np.arange(S)[None, :] - np.arange(T)[:, None] - offset

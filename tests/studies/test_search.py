@@ -22,7 +22,6 @@ from attention_research.studies.objectives import read_objective
 from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.runners.supervision import Ending
 from attention_research.studies.sweep import sweep_study
-from tests.tiers import fast_are
 
 CONFIG = "configs/translation/transformer.py:smoke"
 RATE = "training.learning_rate"
@@ -252,7 +251,7 @@ def test_tpe_concentrates_on_good_regions(run, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["random", "tpe"])
-@pytest.mark.parametrize("jobs", fast_are(["3"], [1, 3]))
+@pytest.mark.parametrize("jobs", [1, 3])
 def test_an_interrupted_search_loses_and_repeats_no_trial(run, tmp_path, kind, jobs):
     def at(count):
         def ends(number, given):

@@ -218,8 +218,7 @@ def test_an_interrupted_run_continues_without_the_other_run(place, trained, tune
 PATHS = {"each-its-seed": "seed-{seed}", "all-the-same": f"seed-{SEEDS[1]}"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", fast_are(["each-its-seed"], PATHS))
+@pytest.mark.parametrize("path", fast_are((), PATHS))
 def test_replicas_start_from_the_run_of_their_seed_or_all_from_one(place, tuned, path):
     state, taken = begun(tuned(path, replicas=2))
     runs = [place / path.replace("{seed}", str(seed)) for seed in SEEDS]
