@@ -22,10 +22,12 @@ WHAT = "maps,heads,rollout,spectra,probe"
 def options(parser: Parser) -> None:
     workdir_option(parser)
     checkpoint_options(parser)
-    parser.add_argument("--what", default=WHAT, metavar=WHAT, help="some of these (all that fit the model)")
-    parser.add_argument("--split", default="test", help="of the run's data")
-    parser.add_argument("--examples", type=positive, default=64, help="how many of them (64)")
-    parser.add_argument("--output", type=place, metavar="DIR", help="where to write (WORKDIR/analysis)")
+    parser.add_argument("--what", default=WHAT, metavar=WHAT, help="which analyses (default: all that fit the model)")
+    parser.add_argument("--split", default="test", help="split of the run's data (default: test)")
+    parser.add_argument("--examples", type=positive, default=64, metavar="N", help="number of examples (default: 64)")
+    parser.add_argument(
+        "--output", type=place, metavar="DIR", help="the folder to write to (default: WORKDIR/analysis)"
+    )
     parser.add_argument("--json", action="store_true", help="print the numbers as one JSON document")
 
 

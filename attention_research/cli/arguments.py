@@ -40,7 +40,7 @@ def print_json(document: Any) -> int:
 def nearest(word: str, among: Sequence[str]) -> str:
     """ "; did you mean X?" for the nearest of `among`, or a list of all if none is near."""
     close = difflib.get_close_matches(word, list(among), 1, 0.5)
-    return f"; did you mean {close[0]}?" if close else f"; there is {', '.join(among)}"
+    return f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(among)}"
 
 
 def configured(arguments: argparse.Namespace, overrides: Overrides) -> Config:
@@ -88,7 +88,9 @@ def config_option(parser: Parser) -> None:
 
 def scale_option(parser: Parser, default: str = "cpu") -> None:
     """Adds `--scale`."""
-    parser.add_argument("--scale", default=default, help=f"a scale of the study, such as smoke or paper ({default})")
+    parser.add_argument(
+        "--scale", default=default, help=f"a scale of the study, such as smoke or paper (default: {default})"
+    )
 
 
 def checkpoint_options(parser: Parser) -> None:
@@ -97,12 +99,13 @@ def checkpoint_options(parser: Parser) -> None:
         "--checkpoint",
         type=checkpoint,
         metavar="last|best|STEP",
-        help="read this one alone: the newest, that of the lowest validation loss, or a step's",
+        help="the checkpoint to load: last, best (by validation loss, or by training.best_by) or a step",
     )
     parser.add_argument(
         "--average",
         type=positive,
-        help="take the mean of the parameters of that many newest checkpoints (default: evaluation.average)",
+        metavar="N",
+        help="average the parameters of the N newest checkpoints (default: evaluation.average)",
     )
 
 
@@ -120,21 +123,30 @@ def no_study_overrides(overrides: Overrides) -> None:
         raise ConfigError(f"--config.{overrides[0][0]}: a study's rows are fixed; use sweep for your own")
 
 
-def study_options(parser: Parser) -> None:
-    """Adds the options that `reproduce` and `sweep` share."""
-    parser.add_argument("--seeds", type=positive, help="random seeds of each row: training.seed (0) and those after it")
-    runner_options(parser)
+def study_options(parser: Parser, folder: str) -> None:
+    """Adds the options that `reproduce` and `sweep` share. `folder` describes the default of `--workdir`."""
+    parser.add_argument(
+        "--seeds",
+        type=positive,
+        metavar="N",
+        help="number of random seeds of each row, from training.seed on (default: that of the scale; 1 in a sweep)",
+    )
+    runner_options(parser, folder)
 
 
-def runner_options(parser: Parser) -> None:
+def runner_options(parser: Parser, folder: str) -> None:
     """Adds the options of `reproduce`, `sweep` and `budget`: where trials run, and whether stale trials run again."""
-    parser.add_argument("--runner", default="local", metavar="local|ray|slurm", help="where trials run (local)")
-    parser.add_argument("--jobs", type=positive, help="trials at a time")
-    parser.add_argument("--cores", type=positive, help="ray, slurm: cores a trial")
-    parser.add_argument("--devices", type=count, help="ray, slurm: accelerators a trial")
-    parser.add_argument("--address", metavar="HOST:PORT", help="ray: a cluster's; without one it is started here")
-    parser.add_argument("--slurm", type=settings, metavar="KEY=VALUE,...", help="slurm: sbatch's own, partition=gpu")
-    parser.add_argument("--workdir", type=place, metavar="DIR", help="the folder of the trials (runs/NAME-SCALE)")
+    parser.add_argument(
+        "--runner", default="local", metavar="local|ray|slurm", help="where trials run (default: local)"
+    )
+    parser.add_argument("--jobs", type=positive, metavar="N", help="number of trials that run at the same time")
+    parser.add_argument("--cores", type=positive, metavar="N", help="ray, slurm: CPU cores per trial")
+    parser.add_argument("--devices", type=count, metavar="N", help="ray, slurm: accelerators per trial")
+    parser.add_argument("--address", metavar="HOST:PORT", help="ray: the cluster's address (default: start Ray here)")
+    parser.add_argument(
+        "--slurm", type=settings, metavar="KEY=VALUE,...", help="slurm: options of sbatch, such as partition=gpu"
+    )
+    parser.add_argument("--workdir", type=place, metavar="DIR", help=f"the folder of the trials (default: {folder})")
     stale_option(parser, default="keep")
     json_option(parser, "print the summary as one JSON document")
 
@@ -145,8 +157,8 @@ def stale_option(parser: Parser, *, default: str) -> None:
         "--stale",
         choices=("rerun", "keep"),
         default=default,
-        help="what becomes of finished trials whose program has changed: kept and "
-        "marked (keep), or run again; one that is not comparable is always kept (status --stale says which)",
+        help="finished trials whose code or data have changed: keep them and mark them as stale, or run them again; "
+        f"trials that cannot be compared are always kept (see status --stale; default: {default})",
     )
 
 

@@ -10,8 +10,8 @@ from attention_research.errors import ConfigError
 
 def options(parser: Parser) -> None:
     parser.add_argument("folder", type=place, metavar="STUDY_DIR/trials/ID", help="the folder of the trial")
-    parser.add_argument("--cores", type=cores, default=(), metavar="0,1", help="run on these cores alone")
-    parser.add_argument("--parent", type=count, metavar="PROCESS", help="end when that process ends")
+    parser.add_argument("--cores", type=cores, default=(), metavar="0,1", help="run on these CPU cores only")
+    parser.add_argument("--parent", type=count, metavar="PROCESS", help="end when this process ends")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

@@ -18,8 +18,8 @@ from attention_research.cli.arguments import (
 def options(parser: Parser) -> None:
     parser.add_argument("study", metavar="PAPER/TABLE", help="a study of `list studies`, or a file of yours")
     scale_option(parser)
-    parser.add_argument("--rows", type=ids, help="id,id,...: only the families of these rows (all of the scale's)")
-    runner_options(parser)
+    parser.add_argument("--rows", type=ids, metavar="ID,ID", help="only the families of these rows (default: all rows)")
+    runner_options(parser, "runs/STUDY-SCALE-budget")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

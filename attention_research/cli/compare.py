@@ -8,7 +8,7 @@ from attention_research.cli.arguments import Overrides, Parser, json_option, no_
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("runs", nargs="*", type=place, metavar="DIR", help="two folders of runs, or more")
+    parser.add_argument("runs", nargs="*", type=place, metavar="DIR", help="two or more folders of runs")
     json_option(parser)
 
 

@@ -21,7 +21,9 @@ from attention_research.training.environment import keep_compiled_programs
 def options(parser: Parser) -> None:
     workdir_option(parser)
     checkpoint_options(parser)
-    parser.add_argument("--files", type=pair, metavar="SOURCE,TARGET", help="other pairs of sentences to evaluate on")
+    parser.add_argument(
+        "--files", type=pair, metavar="SOURCE,TARGET", help="evaluate on these two text files, one sentence per line"
+    )
     json_option(parser)
 
 

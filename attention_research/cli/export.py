@@ -21,9 +21,11 @@ from attention_research.training.environment import keep_compiled_programs
 def options(parser: Parser) -> None:
     workdir_option(parser)
     parser.add_argument("file", nargs="?", type=place, metavar="FILE.safetensors", help="the file to write")
-    parser.add_argument("--seed", type=count, help="of a run with replicas, which (the first)")
+    parser.add_argument(
+        "--seed", type=count, metavar="N", help="the seed to export, of a run with replicas (default: the first)"
+    )
     checkpoint_options(parser)
-    parser.add_argument("--tokenizer", action="store_true", help="write the SentencePiece model beside it, as FILE.spm")
+    parser.add_argument("--tokenizer", action="store_true", help="also write the SentencePiece model, as FILE.spm")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

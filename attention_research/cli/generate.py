@@ -26,18 +26,21 @@ if TYPE_CHECKING:
     from attention_research.training.evaluation import Trained
 
 INPUT = (
-    "a sentence, a language model's prompt, a file with one a line, or - for standard input; a picture's file. A text "
-    "without blanks that has a / or ends like a file (.txt, .tsv, .json, .gz, ...), or is nearly the name of one, is "
-    "taken for a file. Each input line gives one output line, a blank one a blank one; what is cut or replaced is said "
-    "on standard error"
+    "text to translate, a prompt for a language model, a text file with one input per line, - for standard input, or a "
+    "picture for a captioning model. Text without spaces that contains / or ends in a known extension (.txt, .tsv, "
+    ".json, .gz, ...), or that is nearly the name of a file, is read as a file name. Every input line gives one output "
+    "line, and a blank line gives a blank line. Truncated or replaced text is reported on standard error"
 )
 
 
 def options(parser: Parser) -> None:
+    parser.epilog = "--config.decoding.NAME=VALUE changes the decoding, as in --config.decoding.kind=beam."
     workdir_option(parser)
     checkpoint_options(parser)
     parser.add_argument("--input", help=INPUT)
-    parser.add_argument("--attention", type=place, metavar="FILE.html|FILE.png", help="draw where its tokens look")
+    parser.add_argument(
+        "--attention", type=place, metavar="FILE.html|FILE.png", help="draw the attention weights (of one input)"
+    )
     json_option(parser, "print the inputs and outputs as one JSON document")
 
 

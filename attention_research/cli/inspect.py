@@ -23,7 +23,7 @@ def options(parser: Parser) -> None:
     config_option(parser)
     parser.add_argument("--study", metavar="PAPER/TABLE", help="a study, in place of a config")
     scale_option(parser, "paper")
-    parser.add_argument("--rows", type=ids, metavar="ID,ID", help="rows of the study (all)")
+    parser.add_argument("--rows", type=ids, metavar="ID,ID", help="rows of the study (default: all)")
     json_option(parser)
 
 

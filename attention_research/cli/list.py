@@ -13,12 +13,17 @@ from attention_research.config import ConfigError, packaged_configs, variants
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("what", nargs="?", metavar="WHAT", help="studies, variants, kinds, datasets or claims")
+    parser.add_argument(
+        "what",
+        nargs="?",
+        metavar="WHAT",
+        help="studies, variants (of configs), kinds (classes that a config can name), datasets or claims",
+    )
     parser.add_argument(
         "name",
         nargs="?",
         metavar="FAMILY[.KIND]",
-        help="list kinds: print the settings of this kind, or of every kind of a family",
+        help="list kinds: print the settings of one kind, or of every kind of a family",
     )
     json_option(parser)
 
@@ -27,9 +32,10 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_overrides(overrides)
     if arguments.what == "claims":
         return _claims(as_json=arguments.json)
+    if arguments.what is None:
+        raise ConfigError(f"list WHAT is missing: {', '.join(LISTS)} or claims")
     if arguments.what not in LISTS:
-        word = arguments.what or "list"
-        raise ConfigError(f"{word}: no such list{nearest(word, [*LISTS, 'claims'])}")
+        raise ConfigError(f"{arguments.what}: no such list{nearest(arguments.what, [*LISTS, 'claims'])}")
     if arguments.name is not None:
         if arguments.what != "kinds":
             raise ConfigError(f"list {arguments.what} {arguments.name}: only list kinds takes a name")

@@ -17,25 +17,25 @@ from attention_research.errors import ConfigError, RunError
 
 #: Command, which is also the name of its module -> its line in `--help`.
 COMMANDS: dict[str, str] = {
-    "train": "train a config in a workdir; the same command continues an interrupted run",
-    "evaluate": "losses and BLEU of a workdir's newest or best checkpoint, written to evaluation.json",
-    "generate": "translate, continue or describe with a trained workdir, line by line",
-    "analyze": "what a trained run's attention does: maps, heads, rollout, singular values, position probe",
-    "import": "make a run at step 0 of a Hugging Face checkpoint folder",
-    "sweep": "run a config over lists of values and compare them in a table",
-    "reproduce": "run a study and print its table",
-    "record": "run and record what is missing or stale of all studies, by priority, for some hours",
-    "budget": "steps, learning rates and hours a row of a study, by validation loss alone",
-    "inspect": "parameters, FLOPs, memory and sharding of a config or a study; allocates nothing",
-    "attempt": "run one planned trial of a study or sweep, as the runners do",
-    "status": "runs and studies that are there: state, step, loss, speed, time left; a line each",
-    "compare": "runs side by side: numbers, and where their configs and environments differ",
-    "report": "a run or a study as one self-contained HTML page",
-    "export": "a trained model as one safetensors file",
-    "list": "studies, variants, kinds with their settings, data sets, claims with their verdicts",
-    "data": "prepare data sets",
-    "bench": "measure speed and memory against peers",
-    "completion": "print the completion script of a shell: bash, zsh or tcsh",
+    "train": "train a model from a config; the same command continues an interrupted run",
+    "evaluate": "compute the losses and metrics of a trained run and write them to evaluation.json",
+    "generate": "translate text, continue a prompt, or caption a picture with a trained run",
+    "analyze": "analyze the attention of a trained run: maps, heads, rollout, singular values, position probe",
+    "import": "turn a folder with a Hugging Face checkpoint into a run at step 0",
+    "sweep": "train a config with several values of its settings and compare the results in a table",
+    "reproduce": "train the missing trials of a study and print its table",
+    "record": "run and record the missing and stale trials of many studies, within a number of hours",
+    "budget": "find learning rates and numbers of steps for a study, by validation loss",
+    "inspect": "count parameters, FLOPs and memory and show the sharding, without allocating arrays",
+    "attempt": "run one planned trial of a study or sweep (runners call this)",
+    "status": "list runs and studies with state, step, loss, speed and remaining time",
+    "compare": "compare runs: metrics, and differences of config and environment",
+    "report": "write one self-contained HTML page about a run or a study",
+    "export": "write a trained model to a safetensors file",
+    "list": "list studies, config variants, kinds with their settings, data sets, or claims",
+    "data": "download and prepare data sets",
+    "bench": "measure speed and memory, beside other libraries",
+    "completion": "print a shell completion script: bash, zsh or tcsh",
 }
 
 
@@ -82,7 +82,7 @@ def dispatch(argv: list[str]) -> int:
     if argv[:1] == ["help"]:
         argv = [*argv[1:2], "--help"]
     if not argv or argv[0] in ("-h", "--help"):
-        print("usage: attention-research COMMAND ...   (help COMMAND tells more)\n")
+        print("usage: attention-research COMMAND ...   (attention-research help COMMAND describes a command)\n")
         print("\n".join(f"  {name:<10} {text}" for name, text in COMMANDS.items()))
         print("\n  --version  print the version")
         return 0 if argv else 2

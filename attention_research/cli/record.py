@@ -16,14 +16,25 @@ from attention_research.cli.arguments import (
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("studies", nargs="*", metavar="STUDY", help="these, in this order (all)")
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help="studies to run, in this order (default: all)")
     scale_option(parser)
-    parser.add_argument("--hours", type=_hours, help="end within so many hours; what is unfinished goes on next time")
-    parser.add_argument("--jobs", type=positive, help="trials at a time (as each study's scale says)")
+    parser.add_argument(
+        "--hours", type=_hours, help="stop after this number of hours; an unfinished trial is continued next time"
+    )
+    parser.add_argument(
+        "--jobs", type=positive, metavar="N", help="trials at the same time (default: that of the scale)"
+    )
     stale_option(parser, default="rerun")
-    parser.add_argument("--order", type=place, metavar="FILE", help="study names by priority (experiments/order.txt)")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan with its hours, start nothing")
-    parser.add_argument("--allow-dirty", action="store_true", help="record from a modified tree; the tables say so")
+    parser.add_argument(
+        "--order",
+        type=place,
+        metavar="FILE",
+        help="study names by priority (default: experiments/order.txt, if it exists)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the plan with its hours; start nothing")
+    parser.add_argument(
+        "--allow-dirty", action="store_true", help="record although files are modified; the tables say so"
+    )
     parser.add_argument("--json", action="store_true", help="print the plan or the outcome as one JSON document")
 
 

@@ -10,7 +10,7 @@ from attention_research.errors import ConfigError, printable
 
 def options(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", type=place, metavar="DIR", help="the folder of a run or a study")
-    parser.add_argument("--output", type=place, help="where to write the page (DIR/report.html)")
+    parser.add_argument("--output", type=place, metavar="FILE", help="the page to write (default: DIR/report.html)")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

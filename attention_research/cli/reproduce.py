@@ -18,12 +18,16 @@ from attention_research.cli.arguments import (
 def options(parser: Parser) -> None:
     parser.add_argument("study", metavar="PAPER/TABLE", help="a study of `list studies`, or a file of yours")
     scale_option(parser)
-    parser.add_argument("--rows", type=ids, help="id,id,... (all of the scale's)")
-    parser.add_argument("--record", action="store_true", help="keep the results beside the study, under results/")
-    parser.add_argument("--allow-dirty", action="store_true", help="record from a modified tree; the table says so")
-    parser.add_argument("--render", action="store_true", help="redraw from what is there, train nothing")
-    parser.add_argument("--ignore-records", action="store_true", help="train also what is recorded")
-    study_options(parser)
+    parser.add_argument("--rows", type=ids, metavar="ID,ID", help="only these rows (default: all rows of the scale)")
+    parser.add_argument("--record", action="store_true", help="store the results beside the study, under results/")
+    parser.add_argument(
+        "--allow-dirty", action="store_true", help="record although files are modified; the table says so"
+    )
+    parser.add_argument(
+        "--render", action="store_true", help="make table and figures from the results that exist; train nothing"
+    )
+    parser.add_argument("--ignore-records", action="store_true", help="train recorded trials too")
+    study_options(parser, "runs/STUDY-SCALE")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

@@ -17,15 +17,15 @@ def options(parser: Parser) -> None:
         nargs="*",
         type=place,
         metavar="DIR",
-        help="runs, studies, folders of them (runs/); with --stale names of studies (all)",
+        help="runs, studies, or folders of these (default: runs/); with --stale: names of studies (default: all)",
     )
     parser.add_argument(
         "--stale",
         action="store_true",
-        help="say of each record beside the studies whether the same program, data and config would run now (current), "
-        "another one (stale), or whether that cannot be told (not comparable); trains nothing",
+        help="compare every recorded trial with what would run now: current (the same program, data and config), stale "
+        "(another one) or not comparable; trains nothing",
     )
-    parser.add_argument("--scale", help="with --stale: the records of this scale (every scale)")
+    parser.add_argument("--scale", help="with --stale: only records of this scale (default: all scales)")
     json_option(parser)
 
 

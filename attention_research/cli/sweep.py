@@ -23,31 +23,33 @@ def options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="PATH=V1,V2",
-        help="several: their product; with --search also ranges, LOW..HIGH or LOW..HIGH:log",
+        help="a setting and its values, as in model.num_heads=1,4,8; several options give all combinations. With "
+        "--search also ranges: LOW..HIGH, or LOW..HIGH:log",
     )
     parser.add_argument(
         "--replicas",
         action="store_true",
-        help="train in one program what differs in seed, learning rate, dropout or label smoothing alone; all see the "
-        "batches of the first seed, or of training.data_seed where it is given",
+        help="train runs that differ only in seed, learning rate, dropout or label smoothing in one program; all "
+        "see the batches of the first seed, or of training.data_seed if it is set",
     )
-    parser.add_argument("--search", choices=("random", "tpe"), help="draw the rows one by one, by Optuna")
-    parser.add_argument("--trials", type=positive, metavar="N", help="rows of a search, over all sittings")
+    parser.add_argument("--search", choices=("random", "tpe"), help="search: Optuna draws one candidate after another")
+    parser.add_argument(
+        "--trials", type=positive, metavar="N", help="total number of candidates of a search, including earlier calls"
+    )
     parser.add_argument(
         "--halving",
         type=positive,
         nargs="?",
         const=3,
         metavar="ETA",
-        help="stop early what is not among the best 1/ETA (3) at its evaluations; reproduce has no such option, since "
-        "published tables are never cut short",
+        help="stop a run early unless it is among the best 1/ETA of those evaluated so far (default: 3)",
     )
     parser.add_argument(
         "--objective",
         metavar="[min:|max:]STAGE.NAME",
-        help="what a search looks for, such as evaluate.bleu (the last validation loss)",
+        help="the metric to optimize, such as max:evaluate.bleu (default: the last validation loss)",
     )
-    study_options(parser)
+    study_options(parser, "runs/sweep-CONFIG-HASH or runs/search-CONFIG-HASH")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

@@ -18,16 +18,24 @@ from attention_research.training.environment import keep_compiled_programs
 def options(parser: Parser) -> None:
     config_option(parser)
     parser.add_argument(
-        "--workdir", type=place, metavar="DIR", help="the folder of the run, which goes on if it was begun"
+        "--workdir", type=place, metavar="DIR", help="the folder of the run; an existing run is continued"
     )
     parser.add_argument(
-        "--verbose", action="store_true", help="print all settings of the config, and all that differ from its file"
+        "--verbose", action="store_true", help="print all settings of the config, and those that differ from its file"
     )
-    parser.add_argument("--profile", type=steps, metavar="FIRST:LAST", help="profile these steps, into WORKDIR/profile")
-    parser.add_argument("--distributed", action="store_true", help="join the hosts that the environment names")
-    parser.add_argument("--coordinator_address", help="NAME:PORT of host 0, at which all hosts meet")
-    parser.add_argument("--num_processes", type=positive, help="how many hosts")
-    parser.add_argument("--process_id", type=count, help="which of them this one is, from 0")
+    parser.add_argument(
+        "--profile", type=steps, metavar="FIRST:LAST", help="write a profile of these steps to WORKDIR/profile"
+    )
+    parser.add_argument(
+        "--distributed",
+        action="store_true",
+        help="train on several hosts, which JAX finds in the environment (Slurm, Open MPI, TPU pods)",
+    )
+    parser.add_argument("--coordinator_address", metavar="HOST:PORT", help="with --distributed: the address of host 0")
+    parser.add_argument("--num_processes", type=positive, metavar="N", help="with --distributed: the number of hosts")
+    parser.add_argument(
+        "--process_id", type=count, metavar="N", help="with --distributed: the number of this host, from 0"
+    )
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

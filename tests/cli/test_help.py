@@ -1,6 +1,7 @@
 """The command line describes itself: help for every command and option, the version, completion of words."""
 
 import argparse
+import ast
 import json
 import subprocess
 from importlib.metadata import version
@@ -8,6 +9,7 @@ from importlib.metadata import version
 import pytest
 
 from attention_research.cli import main
+from attention_research.cli.bench import BENCHMARKS, OTHERS
 from attention_research.cli.program import COMMANDS, whole_parser
 
 
@@ -71,3 +73,25 @@ def test_train_prints_what_differs_from_the_file_and_all_settings_with_verbose(t
     printed = capsys.readouterr().err
     assert json.loads(printed[: printed.index("\n}\n") + 2])["training"]["steps"] == 4
     assert "model.decoder.self_attention.kind: standard -> unscaled" in printed
+
+
+def test_bench_names_every_benchmark_and_those_with_options_of_their_own(root):
+    files = {path.stem: path.read_text() for path in (root / "benchmarks").glob("[!_]*.py")}
+    assert sorted(files) == sorted([*BENCHMARKS, *OTHERS])
+    for name in BENCHMARKS:
+        (main,) = (
+            one for one in ast.parse(files[name]).body if isinstance(one, ast.FunctionDef) and one.name == "main"
+        )
+        assert main.args.args[0].arg == "json" and len(main.args.defaults) == len(main.args.args), name
+
+
+def test_bench_lists_and_refuses(capsys):
+    assert main(["bench"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"{name} " in printed for name in BENCHMARKS)
+    for name, said in (
+        ("pronunciation", "python -m benchmarks.pronunciation --help"),
+        ("trian", "did you mean train?"),
+    ):
+        assert main(["bench", name]) == 2
+        assert said in capsys.readouterr().err
