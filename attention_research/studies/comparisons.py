@@ -263,7 +263,8 @@ def certain(better: str, worse: str, gain: float, said: str) -> Comparison:
     >>> certain("linformer", "standard", 3.0, "3 GB less").text
     '3 GB less, clear'
     """
-    return Comparison(better, worse, gain, said, 0.5 - 0.5 * _sign(gain), 0.5 + 0.5 * _sign(gain))
+    p = 0.0 if gain > 0 else 1.0 if gain < 0 else 0.5
+    return Comparison(better, worse, gain, said, p, 1.0 - p)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -417,10 +418,6 @@ def described(
     means = [f"{mean if higher else 0.0 - mean:.3g}" if math.isfinite(mean) else "diverged" for mean in (first, second)]
     than = f" ({worse})" if worse else ""
     return first - second if first != second else 0.0, f"{name} {means[0]} ({better}) against {means[1]}{than}"
-
-
-def _sign(value: float) -> float:
-    return math.copysign(1.0, value) if value else 0.0
 
 
 def _spelled(p: float) -> str:

@@ -101,6 +101,11 @@ class Results:
         return self.study.scale(self.scale).points
 
     @property
+    def settings(self) -> Mapping[str, Any]:
+        """The settings that the scale gives to the measuring functions."""
+        return self.study.scale(self.scale).settings
+
+    @property
     def seeds(self) -> int:
         """The largest number of random seeds of a row."""
         found = {(entry.trial.row, entry.trial.seed) for entry in self.entries}

@@ -43,7 +43,17 @@ BYTES = 260
 
 def get_config(variant: str) -> ConfigDict:
     """The config of a variant."""
-    return globals()[variant]()
+    found = {
+        "listops": listops,
+        "text": text,
+        "retrieval": retrieval,
+        "image": image,
+        "pathfinder": pathfinder,
+        "listops_base": listops_base,
+        "text_base": text_base,
+        "smoke": smoke,
+    }
+    return found[variant]()
 
 
 def classifier(

@@ -33,7 +33,16 @@ VARIANTS = {
 
 def get_config(variant: str) -> ConfigDict:
     """The config of a variant."""
-    return globals()[variant]()
+    found = {
+        "imdb": imdb,
+        "rotten_tomatoes": rotten_tomatoes,
+        "bbc": bbc,
+        "frequent": frequent,
+        "rare": rare,
+        "dissimilar": dissimilar,
+        "smoke": smoke,
+    }
+    return found[variant]()
 
 
 def text(name: str, *, max_length: int, num_classes: int = 2) -> ConfigDict:

@@ -34,7 +34,7 @@ VARIANTS = {
 
 def get_config(variant: str) -> ConfigDict:
     """The config of a variant."""
-    return globals()[variant]()
+    return {"collages": collages, "emoji": emoji, "stamps": stamps, "slots": slots, "smoke": smoke}[variant]()
 
 
 def captioner(*, side: int, max_length: int, vocabulary_size: int) -> ConfigDict:

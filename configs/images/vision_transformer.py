@@ -37,7 +37,7 @@ PRE_NORM = (("norm", "self_attention", "dropout", "residual"), ("norm", "feed_fo
 
 def get_config(variant: str) -> ConfigDict:
     """The config of a variant."""
-    return globals()[variant]()
+    return {"b16": b16, "b32": b32, "l16": l16, "l32": l32, "h14": h14, "cpu": cpu, "smoke": smoke}[variant]()
 
 
 def vit(*, side: int, channels: int, patch: int, layers: int, width: int, heads: int, hidden: int) -> ConfigDict:

@@ -34,7 +34,7 @@ def pointer(results: Results) -> Verdict:
     lists = {memory: results.values(memory, "measure.accuracies") for memory in MEMORIES}
     if not lists["attention"]:
         return Verdict(UNTESTED, "attention is not measured")
-    pairs = results.study.scale(results.scale).settings.get("pairs", ())
+    pairs = results.settings.get("pairs", ())
     said = [f"{name}: {', '.join(f'{100 * value:.0f}' for value in results.mean_list(memory, 'measure.accuracies'))} %"
             for memory, name in MEMORIES.items() if lists[memory]]  # fmt: skip
     least = min(min(one) for one in lists["attention"])
@@ -56,7 +56,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
     curves = {name: curve for name, curve in curves.items() if curve}
     if not curves:
         return None
-    pairs = results.study.scale(results.scale).settings.get("pairs", ())
+    pairs = results.settings.get("pairs", ())
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(7.4, 4.2))
     for (name, curve), style in zip(curves.items(), styles_of(MEMORIES.values()).values(), strict=False):

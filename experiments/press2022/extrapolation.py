@@ -49,7 +49,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
     rows = [row for row in results.rows if results.values(row.id, "measure.perplexity_1")]
     if not rows:
         return None
-    settings, pyplot = results.study.scale(results.scale).settings, canvas()
+    settings, pyplot = results.settings, canvas()
     factors = settings["factors"]
     figure, axes = pyplot.subplots(1, 2, figsize=(10.5, 4.8))
     looks = row_styles(results)

@@ -15,7 +15,7 @@ LOST = 1.2
 
 def ratios(results: Results, row: str) -> dict[int, float]:
     """Maps each multiple of the training length to the mean ratio of perplexities."""
-    factors = results.study.scale(results.scale).settings.get("factors", ())
+    factors = results.settings.get("factors", ())
     found = {factor: results.values(row, f"measure.ratio_{factor}") for factor in factors if factor != 1}
     return {factor: statistics.fmean(values) for factor, values in found.items() if values}
 

@@ -11,6 +11,7 @@ about the same compute.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attention_research.config import load
@@ -50,9 +51,14 @@ def half(scale: str) -> dict[str, Any]:
     return {"model.num_layers": base(scale)["num_layers"] // 2}
 
 
-def row(id: str, name: str, change: Any = lambda scale: {}, **more: Any) -> Row:
-    """A row whose changes depend on the scale."""
-    return Row(id, name, at={scale: {**change(scale), **more.get("also", {})} for scale in SCALES})
+def row(
+    id: str,
+    name: str,
+    change: Callable[[str], Mapping[str, Any]] | None = None,
+    also: Mapping[str, Any] | None = None,
+) -> Row:
+    """A row with the changes that `change` gives for each scale, and those of `also` at every scale."""
+    return Row(id, name, at={scale: {**(change(scale) if change else {}), **(also or {})} for scale in SCALES})
 
 
 def helped(results: Results) -> Verdict:

@@ -99,12 +99,12 @@ def parallel(results: Results) -> Verdict:
 
 
 def _ways(results: Results) -> str:
-    return ", ".join(map(str, results.study.scale(results.scale).settings.get("ways", ())))
+    return ", ".join(map(str, results.settings.get("ways", ())))
 
 
 def draw(results: Results, folder: Path) -> Figure | None:
     """Draws sequential operations, the longest path and the time of a forward pass by length, one line per layer."""
-    settings, pyplot = results.study.scale(results.scale).settings, canvas()
+    settings, pyplot = results.settings, canvas()
     panels = {
         "chains": ("longest chain of dependent products", settings["ways"]),
         "paths": ("longest path between two positions, steps", settings["ways"]),

@@ -208,7 +208,7 @@ def test_the_command_takes_them_and_says_what_is_missing(root):
         "error: --search=tpe: needs --trials=N, how many are run in all",
         "error: --objective=train.loss: needs --search=random or tpe or --halving",
     ]
-    assert "reproduce has no such option" in " ".join(done.stdout.split())
+    assert "among the best 1/ETA of those evaluated so far" in " ".join(done.stdout.split())
     assert done.stdout.strip().endswith("imported []")
 
 

@@ -15,7 +15,7 @@ def draw_costs(results: Results, folder: Path) -> Figure | None:
     rows = [row for row in results.rows if results.values(row.id, "measure.times")]
     if not rows:
         return None
-    settings, pyplot = results.study.scale(results.scale).settings, canvas()
+    settings, pyplot = results.settings, canvas()
     lengths, widths = settings["lengths"], settings["widths"]
     figure, axes = pyplot.subplots(1, len(widths) + 1, figsize=(11, 5))
     looks = row_styles(results, [row.id for row in rows])

@@ -67,7 +67,7 @@ def cheaper_while_short(results: Results) -> Verdict:
 
     Compared are counted multiply-adds, without and with projections, and times.
     """
-    widths = results.study.scale(results.scale).settings.get("widths", ())
+    widths = results.settings.get("widths", ())
     cases = {}
     for row, name in (("attention_core", "without projections"), ("attention", "with projections")):
         for found in results.values(row, "measure.crossovers")[:1]:
@@ -94,7 +94,7 @@ def timed_crossovers(results: Results, row: str, other: str) -> list[float]:
 
     It is 0 if `row` is always slower, and infinity if it never is. Times are means over seeds.
     """
-    lengths = results.study.scale(results.scale).settings.get("lengths", ())
+    lengths = results.settings.get("lengths", ())
     ours, theirs = (results.values(id, "measure.times") for id in (row, other))
     if not ours or not theirs:
         return []
@@ -155,7 +155,7 @@ def memory(results: Results) -> Verdict:
 
     Attention is measured with all scores in memory and blockwise.
     """
-    lengths = results.study.scale(results.scale).settings.get("lengths", ())
+    lengths = results.settings.get("lengths", ())
     names = {"attention_dense": "all scores in memory", "attention": "blockwise", "lstm": "LSTM"}
     found = {name: runs[0] for row, name in names.items() if (runs := results.values(row, "measure.bytes"))}
     if len(found) < len(names):

@@ -51,7 +51,7 @@ def draw_contexts(results: Results, folder: Path) -> Figure | None:
     rows = [kind for kind in CAUSAL if results.values(kind, "measure.context_losses")]
     if not rows:
         return None
-    contexts = results.study.scale(results.scale).settings.get("contexts", ())
+    contexts = results.settings.get("contexts", ())
     pyplot, said = canvas(), []
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4.4))
     for kind, look in ((kind, styles_of(NAMES)[kind]) for kind in rows):

@@ -84,7 +84,7 @@ def falls_behind(results: Results) -> Verdict:
 def unlocks(results: Results) -> Verdict:
     """An attention is clearly better with the longest context than with every shorter context, and clearly better than
     full attention with any context. The tests are corrected for all of these pairs."""
-    contexts = results.study.scale(results.scale).settings.get("contexts", ())
+    contexts = results.settings.get("contexts", ())
     losses = {kind: list(zip(*results.values(kind, "measure.context_losses"), strict=True)) for kind in CAUSAL}
     losses = {kind: values for kind, values in losses.items() if values}
     if "full" not in losses or min(map(len, losses["full"])) < 2:

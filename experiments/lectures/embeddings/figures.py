@@ -59,7 +59,7 @@ def draw_word(results: Results, folder: Path) -> Figure | None:
     if not points:
         return None
     layers, senses = points[0], results.values("encoder", "measure.senses")[0]
-    shown = results.study.scale(results.scale).settings.get("shown", "the word")
+    shown = results.settings.get("shown", "the word")
     chosen = sorted({0, 1, len(layers) // 2, len(layers) - 1})
     pyplot = canvas()
     figure, axes = pyplot.subplots(1, len(chosen), figsize=(2.6 * len(chosen), 3.2), squeeze=False)

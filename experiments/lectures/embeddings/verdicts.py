@@ -30,7 +30,7 @@ ALIKE = 0.95
 
 def labels_of(results: Results) -> tuple[int, ...]:
     """Returns the numbers of labels."""
-    return tuple(results.study.scale(results.scale).settings.get("labels", ()))
+    return tuple(results.settings.get("labels", ()))
 
 
 def ranked(results: Results) -> Verdict:
@@ -77,7 +77,7 @@ def pictured(results: Results) -> Verdict:
     points = results.values("encoder", "measure.points")
     if not points:
         return Verdict(UNTESTED, "the trained encoder is not measured")
-    shown = results.study.scale(results.scale).settings.get("shown", "")
+    shown = results.settings.get("shown", "")
     gap = results.values("encoder", "measure.words")[0].get(shown, 0.0)
     return Verdict(
         HELD if gap > 0 else FAILED, f"figures/word.png; {shown}: {gap:+.2f} within minus across, last layer"

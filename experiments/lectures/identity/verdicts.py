@@ -37,7 +37,7 @@ def said(values: Sequence[float]) -> str:
 
 def settings(results: Results) -> dict[str, Any]:
     """The sizes of the scale."""
-    return dict(results.study.scale(results.scale).settings)
+    return dict(results.settings)
 
 
 def hard(results: Results) -> Verdict:

@@ -25,7 +25,7 @@ def truncation(results: Results) -> Verdict:
     """The law holds, and one pass is faster at every length."""
     found = exact("mask-equals-truncation")(results)
     ratios = results.mean_list("truncation", "measure.ratios")
-    lengths = results.study.scale(results.scale).settings.get("lengths", ())
+    lengths = results.settings.get("lengths", ())
     timed = {
         f"one pass is faster at {length} tokens": Case.ruled(ratio > 1, f"single steps take {ratio:.1f} times as long")
         for length, ratio in zip(lengths, ratios, strict=True)
@@ -62,7 +62,7 @@ VERDICTS = {
 
 def draw(results: Results, folder: Path) -> Figure | None:
     """Draws milliseconds by length: one masked pass, and one pass for each step."""
-    lengths = results.study.scale(results.scale).settings.get("lengths", ())
+    lengths = results.settings.get("lengths", ())
     times = {name: results.mean_list("truncation", f"measure.{name}") for name in ("masked", "truncated")}
     if not all(times.values()):
         return None

@@ -20,7 +20,7 @@ Place = tuple[str, float]
 
 def by_gain(results: Results, row: str, name: str) -> dict[float, list[float | None]]:
     """Maps each gain to the values of all seeds."""
-    gains = results.study.scale(results.scale).settings.get("gains", ())
+    gains = results.settings.get("gains", ())
     lists = results.values(row, f"measure.{name}")
     return {gain: [one[place] for one in lists] for place, gain in enumerate(gains)} if lists else {}
 

@@ -60,7 +60,7 @@ def draw_gradients(results: Results, folder: Path) -> Figure | None:
 
 def draw_amplification(results: Results, folder: Path) -> Figure | None:
     """Draws the relative change and the range of activations by layer, one column per gain, dashed with layer norm."""
-    gains = results.study.scale(results.scale).settings.get("gains", ())
+    gains = results.settings.get("gains", ())
     there = [activation for activation in ACTIVATIONS
              if results.values(f"changes_{activation}", "measure.ranges")
              or results.values(f"changes_{activation}_norm", "measure.ranges")]  # fmt: skip
@@ -92,7 +92,7 @@ def draw_amplification(results: Results, folder: Path) -> Figure | None:
 
 def draw_batch_sizes(results: Results, folder: Path) -> Figure | None:
     """Draws the error of a small network by the batch size of its training, one line per norm."""
-    sizes = results.study.scale(results.scale).settings.get("batch_sizes", ())
+    sizes = results.settings.get("batch_sizes", ())
     curves = {norm: _curve(results, f"loss_{norm}", "losses") for norm in NORMS}
     if not any(curves.values()):
         return None

@@ -37,7 +37,7 @@ def capacity(results: Results) -> Verdict:
     """At every width the accuracy at the longest length is below that at the shortest, in every seed. The first length
     with an accuracy below one half is not shorter for a wider state."""
     found = widths(results)
-    lengths = results.study.scale(results.scale).settings.get("lengths", ())
+    lengths = results.settings.get("lengths", ())
     cases, halves, said = {}, [], []
     for width, lists in found.items():
         means = [statistics.fmean(at) for at in zip(*lists, strict=True)]
@@ -72,7 +72,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
     found = widths(results)
     if not found:
         return None
-    lengths = results.study.scale(results.scale).settings.get("lengths", ())
+    lengths = results.settings.get("lengths", ())
     pyplot, said = canvas(), []
     figure, axis = pyplot.subplots(figsize=(7.4, 4.4))
     for (width, lists), style in zip(found.items(), styles_of(map(str, found)).values(), strict=True):

@@ -20,7 +20,7 @@ def draw_by_width(results: Results, folder: Path) -> Figure | None:
     rows = [row for row in results.rows if results.values(row.id, "measure.logit_variances")]
     if not rows:
         return None
-    settings, pyplot = results.study.scale(results.scale).settings, canvas()
+    settings, pyplot = results.settings, canvas()
     figure, panels = pyplot.subplots(2, 3, figsize=(10.5, 6.6))
     axes = panels.ravel()[: len(PANELS) + 1]
     panels[1, 2].remove()

@@ -54,7 +54,7 @@ def entropy(results: Results) -> Verdict:
         **_by_width(results, "entropys", "entropy / log S", falls=True),
         **_by_width(results, "largests", "largest weight", falls=False),
     }
-    widths = ", ".join(map(str, results.study.scale(results.scale).settings.get("random_widths", ())))
+    widths = ", ".join(map(str, results.settings.get("random_widths", ())))
     return decide(cases, f"values at widths {widths}", *_trained(results, "entropy", "entropy"))
 
 
@@ -77,7 +77,7 @@ def gradient(results: Results) -> Verdict:
     factors = results.mean_list("random_scaled_dot", "measure.jacobian_by_factor")
     if not dot or not scaled or not factors:
         return Verdict(UNTESTED, "a score is not measured")
-    widths = ", ".join(map(str, results.study.scale(results.scale).settings.get("random_widths", ())))
+    widths = ", ".join(map(str, results.settings.get("random_widths", ())))
     falls = all(later < before for before, later in itertools.pairwise(dot))
     cases = {
         "decreases with every width without scaling": Case.ruled(falls, _numbers(dot)),

@@ -111,7 +111,7 @@ def _write(axis: Any, text: dict[str, Any], place: float) -> float:
 
 def draw_sizes(results: Results, folder: Path) -> Figure | None:
     """Draws the accuracy against the number of training texts, with one panel for each real data set."""
-    size = results.study.scale(results.scale).settings
+    size = results.settings
     keys = [f"accuracy_{count}" for count in size["sizes"]] + ["accuracy"]
     names = [f"{count:,}" for count in size["sizes"]] + ["all"]
     pyplot = canvas()
