@@ -23,7 +23,7 @@ from attention_research.config.resolution import FLOWS, ROOT
 
 VERSION = 1
 #: Leaves and sections that determine how a trial is run: the placement of arrays, the number of trials in one run, and
-#: the files of the run's folder. They are not part of the identity.
+#: the files of the run's folder. They are not part of the identity, except for `CHECKPOINTS` where they are averaged.
 EXECUTION_LEAVES = (
     "parallel",
     "training.replicas",
@@ -34,6 +34,7 @@ EXECUTION_LEAVES = (
     "training.keep_best",
     "training.track",
 )
+CHECKPOINTS = "training.checkpoint_every"
 #: The value of a setting that resolution cannot fill in.
 _NOTHING: Any = object()
 
@@ -41,7 +42,11 @@ _NOTHING: Any = object()
 def identity(resolved: dict[str, Any]) -> str:
     """The identity of a resolved config, as 12 hexadecimal digits."""
     rest = json.loads(json.dumps(resolved))  # a copy, five times as fast as deepcopy
+    scored = (resolved.get("evaluation", {}), *resolved.get("evaluations", {}).values())
+    averaged = any(section.get("average", 1) > 1 for section in scored)
     for path in EXECUTION_LEAVES:
+        if averaged and path == CHECKPOINTS:
+            continue
         *sections, leaf = path.split(".")
         node = rest
         for name in sections:

@@ -83,6 +83,13 @@ def test_execution_leaves_change_the_hash_and_not_the_identity(toy, path, value,
     assert (config.identity == other.identity) is same
 
 
+@pytest.mark.parametrize(("variant", "same"), [("cpu", True), ("vaswani_base", False)])
+def test_the_interval_of_checkpoints_is_in_the_identity_where_they_are_averaged(variant, same):
+    """`vaswani_base` averages five checkpoints, so their interval decides which parameters are scored."""
+    spec = f"translation/transformer:{variant}"
+    assert (load(spec).identity == load(spec, [("training.checkpoint_every", "7")]).identity) is same
+
+
 def test_the_identity_leaves_out_what_resolution_fills_in(toy, monkeypatch):
     """Compared by hand: defaults of signatures, inherited settings and inherited sections are left out."""
     linformer = {"kind": "linformer", "rank": 4}
