@@ -7,7 +7,8 @@
 The texts of a split are joined in their order, without ends of sentences. A row predicts the next `max_length` tokens
 as "target", and reads the `context` tokens before them as "source"; "." is padding. So each token is predicted once, in
 the last row too, and never with less than `context` tokens of the text before it, except at the beginning of a split.
-A model without a source (`transformer_decoder`) does not read the context: for it, `context` is 0.
+A model without a source (`transformer_decoder`) does not read the context: for it, `context` is 0. The last token of
+each text is left out; with the tokenizer `characters`, which writes no end of sentence, it is the last character.
 
 The vocabulary is that of all splits together, as in Bengio et al. 2003, so that a word is unknown only if it is rare in
 the whole corpus.
@@ -67,7 +68,7 @@ class RunningText(TextRows):
     def _stream(self, split: str) -> np.ndarray:
         """All tokens of a split in the order of the text."""
         texts = self._texts(split)
-        return np.delete(texts.flat, texts.offsets[1:] - 1)  # a text ends with the end of sentence
+        return np.delete(texts.flat, texts.offsets[1:] - 1)  # the end of sentence; of characters, the last of them
 
     def _rows(self, split: str) -> int:
         return -(-len(self.stream(split)) // self.max_length)

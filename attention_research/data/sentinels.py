@@ -40,7 +40,7 @@ class WithSentinels:
         """The tokens of a text with sentinels; unknown sentinels are removed."""
         between, ids = _MARK.split(text), []
         for part, number in itertools.zip_longest(between[::2], between[1::2]):
-            ids += self.tokenizer.encode([part.strip()])[0][:-1]
+            ids += [token for token in self.tokenizer.encode([part.strip()])[0] if token != EOS]
             ids += [self.size - 1 - int(number)] if number and int(number) < self.sentinels else []
         return [*ids, EOS]
 

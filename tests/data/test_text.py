@@ -9,6 +9,7 @@ import pytest
 
 from attention_research.config import ConfigError
 from attention_research.data import names, sources
+from attention_research.data.characters import Characters
 from attention_research.data.objectives.language_model import LanguageModel
 from attention_research.data.objectives.masked_tokens import MaskedTokens
 from attention_research.data.objectives.prefix_language_model import PrefixLanguageModel
@@ -202,6 +203,12 @@ def test_the_vocabulary_leaves_room_for_sentinels_and_uses_the_training_split(te
     assert data._prepared.tokenizer.size == V - SENTINELS and data.tokenizer.size == V
     assert data.describe() == f"wiki40b/en · {data.sizes()['train']:,} chunks of {RAW} tokens · 113 pieces"
     assert data._prepared.tokens["train"][0].flat.max() < V - SENTINELS
+
+
+def test_a_tokenizer_without_ends_of_sentences_keeps_the_character_before_a_sentinel(data_home):
+    """Characters are numbered from 4 in the order of their code points."""
+    known = WithSentinels(Characters(vocabulary_size=16).fit(["abc."]), 20, 4)
+    assert known.encode(["c.<extra_id_0>a"]) == [[7, 4, 19, 5, EOS]]
 
 
 def test_sentinels_are_read_and_written(data):
