@@ -14,14 +14,11 @@ models are trained in expectation and scored with hard stops, as they are used (
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
-from typing import Any
 
 from attention_research.studies import Budget, Row, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
 from attention_research.studies.comparisons import Margin
 from attention_research.studies.competence import Competence
-from attention_research.studies.figures import Figure, canvas, caption, heat_maps, legend, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import (
     UNTESTED,
@@ -35,6 +32,8 @@ from attention_research.studies.verdicts import (
     no_worse,
 )
 
+from .alignments import ALIGNMENTS
+from .online_figures import lags, samples
 from .systems import (
     AVERAGE_LAG,
     BLEU,
@@ -48,14 +47,6 @@ from .systems import (
     scales,
 )
 
-#: row id -> (row name, alignment, overrides)
-ALIGNMENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "soft": ("soft", "soft", {}),
-    "monotonic": ("monotonic", "monotonic", {}),
-    "mocha": ("MoChA w = 4", "mocha", {"chunk_size": 4}),
-    "no_noise": ("monotonic, trained without noise", "monotonic", {"noise": 0.0}),
-    "parallel": ("monotonic, trained in the parallel form", "monotonic", {"mode": "parallel"}),
-}
 TRIED = {
     "sounds": tuple(ALIGNMENTS),
     "monotone": ("soft", "monotonic", "mocha"),
@@ -170,46 +161,6 @@ def forms_agree(results: Results) -> Verdict:
 def linear_time(results: Results) -> Verdict:
     """The number of energies in online decoding is linear in the length, in every trained model."""
     return _at_most(results, "energies", 1.0)
-
-
-def samples(results: Results, folder: Path) -> Figure | None:
-    """Draws one held-out word and one sentence with moved words, for each alignment."""
-    maps = []
-    for task in ("sounds", "local"):
-        for alignment in ("soft", "monotonic", "mocha"):
-            found = results.values(f"{task}_{alignment}", "measure.sample")[:1]
-            maps += [{**sample, "title": ALIGNMENTS[alignment][0]} for sample in found if sample]
-    return heat_maps(results, folder / "alignments.png", maps, "words and sentences with each alignment")
-
-
-def lags(results: Results, folder: Path) -> Figure | None:
-    """Draws the error rate against the average lag, one panel per task, one point per seed."""
-    drawn = {
-        one.name: list(zip(found, results.values(one.id, "evaluate.error_rate"), strict=False))
-        for one in ROWS
-        if (found := results.values(one.id, "measure.average_lag"))
-    }
-    if not drawn:
-        return None
-    pyplot = canvas()
-    tasks = list(dict.fromkeys(name.partition(": ")[0] for name in drawn))
-    looks = styles_of(name for name, *_ in ALIGNMENTS.values())
-    figure, axes = pyplot.subplots(-(-len(tasks) // 2), 2, figsize=(9, 1 + 1.6 * len(tasks)), squeeze=False)
-    for axis, task in zip(axes.flat, tasks, strict=False):
-        for name, points in drawn.items():
-            if name.partition(": ")[0] == task:
-                alignment = name.partition(": ")[2]
-                axis.plot(*zip(*points, strict=True), label=alignment, **{**looks[alignment], "linestyle": ""})
-        axis.set_title(task)
-        axis.set_xlabel("average lag, source tokens")
-        axis.set_ylabel("error rate, %")
-        axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
-    for axis in axes.flat[len(tasks) :]:
-        axis.remove()
-    legend(figure, columns=3)
-    save(figure, folder / "lag.png", caption(results, "one mark per seed"))
-    said = "; ".join(f"{name} {points[0][1]:.1f} % at {points[0][0]:.1f}" for name, points in drawn.items())
-    return Figure(folder / "lag.png", "Error rate against average lag; one point per seed", f"First seeds: {said}.")
 
 
 NOTE = (
