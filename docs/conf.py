@@ -15,7 +15,7 @@ project = "attention_research"
 copyright = "the authors, Apache-2.0"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.linkcode", "site_extension"]
 root_doc = "docs/index"
-include_patterns = ["docs/**", "experiments/**/*.md", "benchmarks/README.md", "CHANGELOG.md"]
+include_patterns = ["docs/**", "experiments/**/*.md", "benchmarks/README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["dollarmath"]

@@ -82,6 +82,8 @@ def complete(app: Sphinx, page: str, source: list[str]) -> None:
         text = linked_catalogue(text)
     if page == claims.PAGE:
         text = claims.marked(text)
+    if page == "CONTRIBUTING":
+        text = text.replace(f"]({README})", f"]({app.config.root_doc}.md)")  # the front page shows the README
     source[0] = _links(text, folder)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from attention_research.config import load
 from tests.tiers import slow_are
 
 PAGE = "docs/adding_a_variant.md"
@@ -90,7 +92,8 @@ def shell(command: str, folder: Path, package: Path | None = None) -> tuple[int,
 
 def expect(command: str, prints: str, folder: Path, package: Path | None = None) -> None:
     status, printed = shell(command, folder, package)
-    assert status == (2 if prints.startswith("error: ") else 0), f"{command}: exit status {status}\n{printed}"
+    fails = re.search("^error: ", prints, re.MULTILINE) is not None
+    assert status == (2 if fails else 0), f"{command}: exit status {status}\n{printed}"
     same = doctest.OutputChecker().check_output(prints, printed, PRINTS)
     assert same, f"$ {command}\nThe page says:\n{prints}\nIt prints:\n{printed}"
 
@@ -221,12 +224,17 @@ def test_pages_are_carried_out_and_stale_pages_are_found(tmp_path):
 
 
 #: Page -> the commands that it runs, and the files that it adds or changes.
-PAGES = {"adding_a_data_set": (9, 3), "adding_a_study": (4, 2), "adding_a_metric": (3, 3)}
+PAGES = {
+    "adding_a_data_set": (9, 3), "adding_a_study": (4, 2), "adding_a_metric": (3, 3), "using_from_python": (6, 5),
+    "language_models": (7, 2), "configs": (12, 2), "checkpoints": (8, 1), "speed_and_memory": (3, 1),
+}  # fmt: skip
+#: Those that are slow and not long.
+SLOW = ("adding_a_metric", "using_from_python", "language_models", "configs", "checkpoints", "speed_and_memory")
 FILE = r"^\*\*`([^`.][^`]+)`\*\*$"
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", slow_are(["adding_a_metric"], [*PAGES]))
+@pytest.mark.parametrize("name", slow_are(SLOW, [*PAGES]))
 def test_a_page_does_what_it_says(name, copy, root, tmp_path, monkeypatch):
     if name == "adding_a_data_set":
         monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))
@@ -243,3 +251,15 @@ def test_files_added_by_a_page_are_formatted_and_named_files_exist(name, copy, r
     formatted([file for file in files if file.endswith(".py") and not (root / file).exists()], copy)
     there(page, copy, root)
     assert f"({name}.md)" in (root / "docs/index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["configs", "speed_and_memory", "coming_from"])
+def test_each_override_in_a_table_is_valid(name, root):
+    """Packaged kinds and settings, and the types of their values, on the config of a small translator."""
+    page = (root / f"docs/{name}.md").read_text(encoding="utf-8")
+    table = "\n".join(line for line in page.splitlines() if line.startswith("| "))
+    codes = [code for code in re.findall("`([^`]+)`", table) if code.startswith("--config.")]
+    assert len(codes) > 5
+    for code in codes:
+        given = [word.removeprefix("--config.").split("=", 1) for word in shlex.split(code)]
+        load("translation/transformer:smoke", [(path, value) for path, value in given])
