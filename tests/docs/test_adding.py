@@ -229,7 +229,7 @@ PAGES = {
     "language_models": (7, 2), "configs": (12, 2), "checkpoints": (8, 1), "speed_and_memory": (3, 1),
 }  # fmt: skip
 #: Those that are slow and not long.
-SLOW = ("adding_a_metric", "using_from_python", "language_models", "configs", "checkpoints", "speed_and_memory")
+SLOW = ("adding_a_metric", "configs", "speed_and_memory")
 FILE = r"^\*\*`([^`.][^`]+)`\*\*$"
 
 
