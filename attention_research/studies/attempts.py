@@ -127,13 +127,17 @@ def attempts(folder: Path) -> int:
 
 def spent(folder: Path) -> float:
     """The total working time of the attempts at a trial, in seconds, without attempts that were killed."""
-    told = (json.loads(path.read_text(encoding="utf-8")) for path in (folder / "attempts").glob("[0-9]*.json"))
-    return sum(one.get("seconds", 0.0) for one in told)
+    return sum(_told(path).get("seconds", 0.0) for path in (folder / "attempts").glob("[0-9]*.json"))
 
 
 def _where(folder: Path, number: int) -> str:
+    before = _told(folder / "attempts" / f"{number}.json")
+    return f"attempt {number} (process {before['process']} on {before['host']})" if before else "another process"
+
+
+def _told(path: Path) -> dict[str, Any]:
+    """The content of an attempt's file, or {} if a full disk or a kill left it incomplete."""
     try:
-        before = json.loads((folder / "attempts" / f"{number}.json").read_text(encoding="utf-8"))
-        return f"attempt {number} (process {before['process']} on {before['host']})"
-    except (OSError, ValueError, KeyError):
-        return "another process"
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}

@@ -63,6 +63,16 @@ def test_an_attempt_that_does_not_end_is_named(tmp_path, monkeypatch):
             Attempt.begin(tmp_path)
 
 
+@pytest.mark.parametrize("torn", ["", '{"host": "a", "pro'])
+def test_an_attempt_file_that_was_not_written_to_the_end_does_not_count(tmp_path, monkeypatch, torn):
+    monkeypatch.setattr(Attempt, "_watch", lambda self: None)  # the watch would end this process
+    (tmp_path / "attempts").mkdir()
+    (tmp_path / "attempts" / "1.json").write_text(torn)
+    attempt = Attempt.begin(tmp_path)
+    attempt.ends(2.5)
+    assert attempt.number == 2 and attempts.spent(tmp_path) == 2.5
+
+
 @pytest.mark.parametrize(
     ("status", "state"),
     [(0, "done"), (1, "failed"), (SUPERSEDED, "failed"), (-9, "killed"), (137, "killed"), (143, "killed")],
