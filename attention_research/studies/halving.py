@@ -9,11 +9,12 @@ the best trial so far continue while fewer than eta trials have reached the rung
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from pathlib import Path
 from typing import Any
+
+from attention_research.training.workdir import logged
 
 
 class Halving:
@@ -59,11 +60,8 @@ class Lines:
         """(step, loss) of the new complete lines of the validation split."""
         found = []
         for line in self._new():
-            try:
-                entry = json.loads(line)
-            except json.JSONDecodeError:  # incomplete, from a process that was killed
-                continue
-            if entry.get("split") == "validation" and "loss" in entry:
+            entry = logged(line)  # None for an incomplete line, from a process that was killed
+            if entry is not None and entry["split"] == "validation" and "loss" in entry:
                 found.append((entry["step"], entry["loss"]))
         return found
 

@@ -22,6 +22,7 @@ from attention_research.studies.objectives import read_objective
 from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.runners.supervision import Ending
 from attention_research.studies.sweep import sweep_study
+from attention_research.training.workdir import json_text
 
 CONFIG = "configs/translation/transformer.py:smoke"
 RATE = "training.learning_rate"
@@ -69,7 +70,7 @@ class Made:
             self.step += training.get("eval_every", training["steps"])
             with open(self.folder / "metrics.jsonl", "a") as file:
                 line = {"step": self.step, "split": "validation", "loss": self.crew.loss(self.given, self.step)}
-                file.write(json.dumps(line) + "\n")
+                file.write(json_text(line) + "\n")
             if self.step < training["steps"]:
                 return None
         loss = self.crew.loss(self.given, self.step)
