@@ -36,7 +36,8 @@ class Checkpoints:
 
     A run keeps the newest checkpoint, the `keep` newest on the schedule (every `checkpoint_every` steps, and the last
     step), and the `keep_best` best by `criterion`. A checkpoint saved at an interruption is deleted after the next
-    scheduled one is saved, so an interrupted run ends with the same checkpoints as an uninterrupted run.
+    scheduled one is saved, so an interrupted run ends with the same checkpoints as an uninterrupted run. The others
+    are deleted only after `clean` or `save` was called: a reader deletes nothing in the folder of a live run.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Checkpoints:
         self.criterion = criterion
         self.workdir, self.folder = workdir, (workdir / "checkpoints").absolute()
         self.settings, self.report = settings, report
+        self.deletes = False  # a reader does not hold the lock of the workdir
         self.writer = Writer(self.folder)
 
     def __enter__(self) -> Checkpoints:
@@ -101,6 +103,7 @@ class Checkpoints:
 
     def clean(self) -> int | None:
         """Deletes the unfinished files of a killed process, puts damaged newer checkpoints aside, returns `latest`."""
+        self.deletes = True
         for path in [*self.folder.glob(f"*{WRITING}*"), *self.folder.glob(f"{DELETING}*")]:
             shutil.rmtree(path, ignore_errors=True)
         latest = self.latest()
@@ -114,6 +117,7 @@ class Checkpoints:
 
         Raises RunError if the start of this write, or the previous write, has failed. Earlier checkpoints are kept.
         """
+        self.deletes = True
         self.wait()
         if step in self.steps():
             return
@@ -127,7 +131,7 @@ class Checkpoints:
         """Waits until the last checkpoint is written, then deletes those that are not kept. Raises RunError if the
         write has failed."""
         self._written(self.writer.wait)
-        if self.settings is not None and hosts.is_first():
+        if self.deletes and self.settings is not None and hosts.is_first():
             steps, best = self.steps(), self.best(self.settings.keep_best)
             for step in set(steps) - {*steps[-1:], *self.scheduled()[-self.settings.keep :], *best}:
                 aside = (self.folder / str(step)).rename(self.folder / f"{DELETING}{step}")

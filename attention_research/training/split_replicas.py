@@ -9,13 +9,14 @@ from pathlib import Path
 
 import jax
 
-from attention_research.config import Config, ConfigError, difference
+from attention_research.config import Config, ConfigError, build, difference
 from attention_research.data import kept
 from attention_research.errors import RunError
 from attention_research.parallel.rules import state_shardings
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.claiming import claim
 from attention_research.training.replicas import member_configs
+from attention_research.training.selection import criterion_of
 from attention_research.training.trainer import Trainer
 from attention_research.training.workdir import json_text, load_config, locked, read_metrics, write_json, write_text
 
@@ -24,9 +25,10 @@ def deal(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
     """Writes each replica of the run of `config` in `workdir` to its own folder, as if it had been a single run.
 
     A folder receives the config.json of the replica, the environment.json of the run with "replica" and "replicas", the
-    lines of the replica in metrics.jsonl, and its slice of every kept checkpoint. `evaluate`, `generate`, `export` and
-    `train` work on the folder as on any other run. Speeds in metrics.jsonl are those of the joint run. Checkpoints of
-    `training.keep_best` are those with the lowest mean loss over the replicas. After an interruption, a second call
+    lines of the replica in metrics.jsonl, and its slice of the checkpoints that it keeps by its own settings and
+    numbers. `evaluate`, `generate`, `export` and `train` work on the folder as on any other run. Speeds in
+    metrics.jsonl are those of the joint run, and a folder has no other checkpoints than the joint run: those of its
+    `training.keep_best` are the ones with the lowest mean loss over the replicas. After an interruption, a second call
     continues.
 
     Raises ConfigError if the config is not that of the run, if it has no replicas, or if a folder holds another run.
@@ -47,7 +49,8 @@ def deal(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
             stack.enter_context(locked(folder))
             claim(folder, member)
             _write_texts(workdir, folder, replica, len(members))
-            dealt.append(stack.enter_context(Checkpoints(folder)))
+            settings, criterion = build(member.resolved["training"], "training")(), criterion_of(member)
+            dealt.append(stack.enter_context(Checkpoints(folder, settings, criterion=criterion)))
             dealt[-1].clean()
         execution = Trainer(config, alone=True).execution
         one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), execution.abstract)

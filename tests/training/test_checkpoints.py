@@ -137,6 +137,17 @@ def test_unfinished_checkpoints_are_deleted_by_the_next_run_only(two, tmp_path):
     assert not any(path.exists() for path in left)
 
 
+def test_a_reader_deletes_no_checkpoint_of_a_live_run(two, tmp_path):
+    workdir = tmp_path / "run"
+    shutil.copytree(two, workdir)
+    with Checkpoints(workdir, settings(keep=1)) as reader:
+        assert equal(reader.restore(4, shape_of(make_state())), make_state(4))
+    assert reader.steps() == [4, 6]
+    with Checkpoints(workdir, settings(keep=1)) as writer:
+        writer.clean()
+    assert writer.steps() == [6]
+
+
 def validation(workdir, losses):
     lines = [{"step": step, "split": "validation", "loss": loss} for step, loss in losses]
     (workdir / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

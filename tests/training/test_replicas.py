@@ -26,7 +26,7 @@ from attention_research.training.replicas import member_configs
 from attention_research.training.run import train
 from attention_research.training.settings import Training
 from attention_research.training.split_replicas import deal
-from attention_research.training.workdir import load_config, read_metrics
+from attention_research.training.workdir import load_config, read_metrics, write_text
 from tests.tiers import slow_are
 
 #: Adam's epsilon is large compared with rounding errors. A key's bias has a zero gradient up to rounding, and a small
@@ -172,6 +172,23 @@ def test_a_dealt_run_evaluates_to_the_joint_run_s_figures(runs):
             assert got[name] == want, name
     assert document["replicas"][0]["loss"] == pytest.approx(document["replicas"][0]["negative_log_likelihood"])
     assert document["replicas"][2]["loss"] > 1.001 * document["replicas"][2]["negative_log_likelihood"]
+
+
+@pytest.mark.slow
+def test_a_dealt_run_keeps_the_checkpoints_of_a_single_one(runs, tmp_path):
+    """Of two checkpoints the last, and the best by its own loss."""
+    together = config("settings", ("training.keep", 1), ("training.keep_best", 1))
+    shutil.copytree(runs("settings")[0], tmp_path / "joint")
+    write_text(tmp_path / "joint" / "config.json", together.to_json())
+    losses = {(2, 0): 1.0, (4, 0): 2.0, (2, 1): 3.0, (4, 1): 2.0, (2, 2): 2.0, (4, 2): 1.0}
+    logged = [
+        {"step": step, "split": "validation", "replica": replica, "loss": loss}
+        for (step, replica), loss in losses.items()
+    ]
+    write_text(tmp_path / "joint" / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in logged))
+    folders = [tmp_path / str(replica) for replica in range(3)]
+    deal(tmp_path / "joint", together, folders)
+    assert [Checkpoints(folder).steps() for folder in folders] == [[2, 4], [4], [4]]
 
 
 @pytest.mark.slow
