@@ -71,7 +71,7 @@ def load_study(name: str, experiments: Path | None = None) -> Study:
 
     With ``experiments``, names are looked up in this folder. The name of a study in a file of your own is its path from
     the current folder, or its folder and file name if it is outside. Raises `ConfigError` of one line for an unknown
-    study (with the nearest name) and for a file that fails.
+    study (with the nearest name), for a file that fails, and for a CSV file that is missing.
 
     >>> study = load_study("ablation/attention")
     >>> len(study.rows) > 5, "quick" in study.scales
@@ -100,7 +100,11 @@ def load_study(name: str, experiments: Path | None = None) -> Study:
     study = getattr(module, "STUDY", None)
     if title is None or not isinstance(study, Study):
         raise ConfigError(f"{path}: a study file defines STUDY = Study(...)")
-    return dataclasses.replace(study, name=name, path=path, own=own, title=study.title or title)
+    study = dataclasses.replace(study, name=name, path=path, own=own, title=study.title or title)
+    for setting, file in (("published", study.published), ("claims", study.claims)):
+        if file is not None and not study.file(file).is_file():
+            raise ConfigError(f"{path}: {setting}={file!r}: there is no such file beside the study file")
+    return study
 
 
 def study_of_record(record: Path) -> tuple[Study, str]:

@@ -185,6 +185,8 @@ class Study:
             raise ConfigError(f"study {self.name or self.title!r}: the row id {twice[0]!r} is used twice")
         for row in (row for scale in self.scales.values() for row in scale.more_seeds if row not in ids):
             raise ConfigError(f"more_seeds of {self.name or self.title!r}: no row {row!r}; {nearest_of(row, ids)}")
+        for row in (scale.reference for scale in self.scales.values() if scale.reference not in ("", *ids)):
+            raise ConfigError(f"reference of {self.name or self.title!r}: no row {row!r}; {nearest_of(row, ids)}")
         check(self.budgets, ids, self.name or self.title)
 
     @property

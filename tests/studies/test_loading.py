@@ -45,6 +45,7 @@ def papers(tmp_path):
         "other/table.py": STUDY.format(
             imports="FAR = 100\n\n\ndef masked(value):\n    return -value\n", value="FAR", claims="c.csv"
         ),
+        **dict.fromkeys(("paper/c.csv", "other/c.csv"), "id,claim,study\n"),
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -70,6 +71,14 @@ UNKNOWN = {"paper/deap": "paper/deep", "../paper/flat": "paper/flat", "paper/dee
 def test_an_unknown_study_is_one_line(papers, name):
     with pytest.raises(ConfigError, match=f"^study {name!r}: no such study; did you mean {UNKNOWN[name]}\\?$"):
         load_study(name, papers)
+
+
+@pytest.mark.parametrize("setting", ["claims", "published"])
+def test_a_missing_csv_file_is_one_line_before_any_trial(papers, setting):
+    file = papers / "paper/flat.py"
+    file.write_text(file.read_text().replace("claims='c.csv'", f"{setting}='d.csv'"))
+    with pytest.raises(ConfigError, match=rf"flat\.py: {setting}='d\.csv': there is no such file beside the study file$"):
+        load_study("paper/flat", papers)
 
 
 def test_an_unlike_name_points_to_the_list_of_studies(papers):

@@ -181,6 +181,13 @@ def test_a_row_has_the_seeds_that_its_scale_says():
         Study(rows, {"cpu": Scale(CONFIG, more_seeds={"mst": 3})}, name="a/b")
 
 
+def test_the_reference_of_a_scale_is_a_row():
+    rows = (Row("plain", "plain"), Row("most", "most"))
+    assert Study(rows, {"cpu": Scale(CONFIG, reference="plain")}).scale("cpu").reference == "plain"
+    with pytest.raises(ConfigError, match="^reference of 'a/b': no row 'pln'; did you mean plain"):
+        Study(rows, {"cpu": Scale(CONFIG, reference="pln")}, name="a/b")
+
+
 @pytest.mark.parametrize(
     ("over", "options", "line"),
     [
