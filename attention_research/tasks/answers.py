@@ -35,8 +35,8 @@ class Answers:
         counted = values["mask"] & (batch["answers"] != 0)
         nll = -jnp.sum(values["log_likelihood"], where=counted)
         right = jnp.sum((values["predicted"] == batch["target"]) & counted).astype(jnp.float32)
-        sums = {"negative_log_likelihood": nll, "correct": right, **auxiliary_sums(aux, values["mask"])}
-        extra = auxiliary_loss(aux, values["mask"])
+        sums = {"negative_log_likelihood": nll, "correct": right, **auxiliary_sums(aux, counted)}
+        extra = auxiliary_loss(aux, counted)
         total = nll if extra is None else nll + extra
         sums |= {} if extra is None else {"auxiliary_loss": extra}
         return total, {**jax.lax.stop_gradient(sums), **running_updates(aux)}

@@ -74,6 +74,23 @@ def test_no_other_token_counts():
     assert float(Answers().loss(Given(jnp.zeros((1, 3))), batch, None)[1]["correct"]) == 1
 
 
+def test_auxiliary_losses_are_weighted_by_the_answers():
+    """Divided by the count, as the train step does, a loss of 0.25 in every row stays 0.25."""
+    batch = {"target": jnp.array([[5, 6, 7], [5, 6, 0]]), "answers": jnp.array([[0, 1, 0], [0, 1, 0]])}
+
+    class Balanced:
+        def log_likelihood(self, batch, *, key=None):
+            values = {"log_likelihood": jnp.zeros((2, 3)), "predicted": batch["target"], "mask": batch["target"] != 0}
+            return values, {
+                "layers": {"loss": {"balance": jnp.full((1, 2), 0.25)}, "metrics": {"load": jnp.ones((1, 2))}}
+            }
+
+    total, sums = Answers().loss(Balanced(), batch, None)
+    count = Answers().count(batch)
+    assert total / count == sums["auxiliary_loss"] / count == sums["balance"] / count == 0.25
+    assert sums["load"] / count == 1.0
+
+
 @pytest.mark.slow
 def test_the_smoke_variant_trains_and_is_evaluated(tmp_path):
     run = tmp_path / "run"
