@@ -31,13 +31,17 @@ class Group:
 
 
 def grouped(trials: Sequence[Trial], folder: Folder) -> list[Group]:
-    """The groups of two or more trials that can train together, without trials that have already started."""
+    """The groups of two or more trials that can train together, without trials that have already started.
+
+    Trials with `training.stop_at` train alone, since each of them ends at its own step.
+    """
     alike: dict[str, list[tuple[Trial, Config]]] = {}
     for trial in trials:
         if trial.given is None or trial.stages[0]["kind"] != "train" or _begun(folder.trial(trial)):
             continue
         config = resolve(trial.given)
-        if config.resolved["training"]["replicas"] == 1:
+        training = config.resolved["training"]
+        if training["replicas"] == 1 and training["stop_at"] is None:
             alike.setdefault(_rest(config), []).append((trial, config))
     return [_group(found, folder) for found in alike.values() if len(found) > 1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -63,6 +64,11 @@ def train(
             claiming.check(workdir, config)
             initial.check(config, workdir, report)
         before, trainer = config, Trainer(config)  # raises errors of the mesh before anything is written
+        if trainer.replicas > 1 and trainer.settings.stop_at is not None:
+            raise ConfigError(
+                "config.training.stop_at: each run ends at its own step, but replicas end together; train the "
+                f"{trainer.replicas} replicas as single runs, or leave stop_at out"
+            )
         further = FurtherEvaluations(trainer)
         tracking.check(trainer.settings.track if hosts.is_first() else ())
         stop.leave()
@@ -223,7 +229,8 @@ def _reached(settings: Training, workdir: Path) -> int:
     for line in read_metrics(workdir):
         if line["split"] == "validation":
             for name, value in line.items():
-                by_step.setdefault(line["step"], {}).setdefault(name, []).append(value)
+                scores = by_step.setdefault(line["step"], {}).setdefault(name, [])
+                scores.append(math.nan if value is None else value)
     good = [_reaches(settings, scores) for _, scores in sorted(by_step.items(), reverse=True)]
     return good.index(False) if False in good else len(good)
 

@@ -41,6 +41,10 @@ def test_trials_with_other_shapes_or_batches_are_not_grouped(tmp_path):
     assert not grouped(planned("model.num_heads=1,2", seeds=3, replicas=False), Folder(tmp_path))
 
 
+def test_trials_that_end_at_a_step_of_their_own_are_not_grouped(tmp_path):
+    assert not grouped(planned("training.learning_rate=0.5,1", "training.stop_at=0.9"), Folder(tmp_path))
+
+
 def test_a_trial_that_started_alone_continues_alone(tmp_path):
     first, *rest = planned("training.learning_rate=0.5,1")
     write_json(tmp_path / "trials" / first.id / "stages" / "x.json", {})

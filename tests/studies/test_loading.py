@@ -77,7 +77,9 @@ def test_an_unknown_study_is_one_line(papers, name):
 def test_a_missing_csv_file_is_one_line_before_any_trial(papers, setting):
     file = papers / "paper/flat.py"
     file.write_text(file.read_text().replace("claims='c.csv'", f"{setting}='d.csv'"))
-    with pytest.raises(ConfigError, match=rf"flat\.py: {setting}='d\.csv': there is no such file beside the study file$"):
+    with pytest.raises(
+        ConfigError, match=rf"flat\.py: {setting}='d\.csv': there is no such file beside the study file$"
+    ):
         load_study("paper/flat", papers)
 
 

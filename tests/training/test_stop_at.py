@@ -1,10 +1,12 @@
 """Runs that end early: after the given number of good validations in a row, and not again when they are continued."""
 
+import math
+
 import pytest
 
 from attention_research.config import ConfigError, load
 from attention_research.training.run import train
-from attention_research.training.workdir import read_metrics
+from attention_research.training.workdir import json_text, read_metrics, write_text
 
 CONFIG = "configs/arithmetic/equations.py:smoke"
 
@@ -30,3 +32,21 @@ def test_a_run_that_is_not_good_enough_has_all_steps(tmp_path):
     assert train(config(stop_at=1000.0), tmp_path)["steps"] == 12
     with pytest.raises(ConfigError, match=r"^training.stop_by: a validation has no 'right'; it has correct, loss, "):
         train(config(stop_at=0.5, stop_by="right"), tmp_path / "other")
+
+
+def test_replicas_do_not_end_each_at_its_own_step(tmp_path):
+    with pytest.raises(
+        ConfigError, match=r"^config.training.stop_at: each run ends at its own step, but replicas end "
+    ):
+        train(config(stop_at=0.5, replicas=2), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_validation_that_is_not_finite_is_not_good_enough(tmp_path):
+    """It is logged as null, and read when the run is continued."""
+    train(config(stop_at=1000.0, stop_by="correct", steps=4), tmp_path)
+    lines = [line for line in read_metrics(tmp_path) if line["split"] == "validation"]
+    lines = [{**line, "correct": math.nan if line["step"] == 2 else 2000.0} for line in lines]
+    write_text(tmp_path / "metrics.jsonl", "".join(json_text(line) + "\n" for line in lines))
+    assert train(config(stop_at=1000.0, stop_by="correct"), tmp_path)["steps"] == 12
