@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from attention_research.data import storage
 from attention_research.studies import figures, records, results, verdict_text, verdicts
 from attention_research.studies.bounds import bounded
-from attention_research.studies.study import Study
+from attention_research.studies.study import Study, digest
 from attention_research.studies.trials import Folder, Recorded, Trial
 from attention_research.training.workdir import write_text
 
@@ -22,18 +23,20 @@ def write(study: Study, scale: str, trials: list[Trial], folder: Folder, report:
     """Adds finished trials to the record beside the study, and rewrites its table and figures.
 
     `trials` are all planned trials of the scale. The trials are written last, so that they count as not recorded after
-    an interruption.
+    an interruption. Of several processes that record the same table, one writes after the other.
     """
     assert folder.recorded is not None
     found = (folder.result(trial) for trial in trials)
     done = [bounded(result) for result in found if result is not None and "failed" not in result]
     if not done:
         return  # without finished trials there is no record
-    record, text = folder.recorded, records.text(folder.recorded, done)
-    alone = results.collect(study, scale, trials, Recorded(record, records.parse(text)), report)
-    draw(alone, record)
-    write_text(record / "table.md", page(alone))
-    records.write(record, text)
+    record = folder.recorded
+    with storage.locked(f"record-{digest(str(record.resolve()))}"):
+        text = records.text(record, done)
+        alone = results.collect(study, scale, trials, Recorded(record, records.parse(text)), report)
+        draw(alone, record)
+        write_text(record / "table.md", page(alone))
+        records.write(record, text)
 
 
 def draw(found: results.Results, record: Path) -> bool:

@@ -1,13 +1,14 @@
 """The page of a recorded table depends only on its record, byte for byte, whatever the work folder contains."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 from results_of import page_of_the_record
 
 from attention_research.config import ConfigError
-from attention_research.studies import figures, fingerprints, load_study, records, run_study
+from attention_research.studies import figures, fingerprints, load_study, records, run_study, table_record
 from attention_research.studies.rewriting import judge_again, write_again
 from attention_research.studies.trials import Folder, plan
 from attention_research.training import workdir as workdirs
@@ -126,6 +127,28 @@ def test_a_missing_trial_is_filled_by_another_tables_record(table, fake):
     run_study("fake/twin", scale="quick", render=True, record=True)
     run_study("fake/table", scale="quick", render=True, record="new")
     assert "5.00 ± 0.00" in holds() and "5.00 ± 0.00" in holds("fake/twin")
+
+
+def test_two_recorders_of_one_table_lose_no_trial(table, monkeypatch):
+    """The second begins to write from another work folder while the first draws."""
+    trials, folder = table()
+    record, twin, others = Path("experiments/fake/results/table/quick"), Folder(Path("runs/twin")), []
+    for trial in trials[2:]:
+        finish(twin.prepare(trial, rerun_stale=False), trial)
+    study, draw = load_study("fake/table"), table_record.draw
+    write = lambda own: table_record.write(study, "quick", trials, Folder(own.workdir, record), lambda line: None)
+
+    def draw_slowly(found, place):
+        if not others:
+            others.append(threading.Thread(target=write, args=(twin,)))
+            others[0].start()
+            others[0].join(0.5)
+        return draw(found, place)
+
+    monkeypatch.setattr(table_record, "draw", draw_slowly)
+    write(folder)
+    others[0].join()
+    assert records.read(record).keys() == {trial.id for trial in trials}
 
 
 def test_a_record_that_was_cut_off_while_it_was_written_is_written_again(table, monkeypatch):
