@@ -31,10 +31,20 @@ class Bytes:
     """A tokenizer of bytes with the interface of `words.Words`; it does not depend on the text."""
 
     def __init__(self, *, vocabulary_size: Positive):
-        if vocabulary_size < SIZE:
-            raise ConfigError(f"vocabulary_size: {vocabulary_size} leaves no room for 256 bytes and {FIRST} others")
+        self.vocabulary_size = vocabulary_size
         self.size, self.fingerprint = SIZE, "bytes"
         self.path: Path | None = None
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of ids that the tokens may use, at least `SIZE`. Data with sentinels reduce it."""
+        return self._vocabulary_size
+
+    @vocabulary_size.setter
+    def vocabulary_size(self, size: int) -> None:
+        if size < SIZE:
+            raise ConfigError(f"vocabulary_size: {size} leaves no room for 256 bytes and {FIRST} others")
+        self._vocabulary_size = size
 
     def settings(self) -> dict:
         """What the tokens depend on, apart from the text."""

@@ -9,6 +9,7 @@ import pytest
 
 from attention_research.config import ConfigError
 from attention_research.data import names, sources
+from attention_research.data.byte_tokens import Bytes, byte_ids
 from attention_research.data.characters import Characters
 from attention_research.data.objectives.language_model import LanguageModel
 from attention_research.data.objectives.masked_tokens import MaskedTokens
@@ -41,14 +42,16 @@ def text(data_home):
         yield made
 
 
-def text_data(name="wiki40b/en", max_length=LENGTH, pieces=V, objective=None, tokenizer=SentencePiece, **settings):
+def text_data(
+    name="wiki40b/en", max_length=LENGTH, pieces=V, objective=None, tokenizer=SentencePiece, size=V, **settings
+):
     """`TextData` as built from a config."""
     return TextData(
         name=name,
         max_length=max_length,
-        vocabulary_size=V,
+        vocabulary_size=size,
         tokenizer=partial(tokenizer, vocabulary_size=pieces),
-        objective=objective or partial(SpanCorruption, vocabulary_size=V),
+        objective=objective or partial(SpanCorruption, vocabulary_size=size),
         **{"sentinels": SENTINELS} | settings,
     )
 
@@ -209,6 +212,14 @@ def test_a_tokenizer_without_ends_of_sentences_keeps_the_character_before_a_sent
     """Characters are numbered from 4 in the order of their code points."""
     known = WithSentinels(Characters(vocabulary_size=16).fit(["abc."]), 20, 4)
     assert known.encode(["c.<extra_id_0>a"]) == [[7, 4, 19, 5, EOS]]
+
+
+def test_bytes_leave_room_for_sentinels(text):
+    data = text_data(tokenizer=Bytes, size=271, pieces=271).prepare()
+    assert data.tokenizer.encode(["a <extra_id_0>"]) == [[*byte_ids("a"), 270, EOS]]
+    assert data.batch_at(5, 0, BATCH)["source"].max() == 270
+    with pytest.raises(ConfigError, match=r"^vocabulary_size: 259 leaves no room for 256 bytes and 4 others$"):
+        text_data(tokenizer=Bytes, size=270, pieces=270)
 
 
 def test_sentinels_are_read_and_written(data):
