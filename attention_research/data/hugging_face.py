@@ -94,7 +94,8 @@ class HuggingFaceTokenizer:
     def _visible(self, sequence: Sequence[int]) -> list[int]:
         ids = [int(token) for token in sequence]
         ids = ids[: ids.index(EOS)] if EOS in ids else ids
-        there = (self._numbering.theirs[token] for token in ids if token not in (PAD, BOS, UNKNOWN))
+        known = [token for token in ids if token not in (PAD, BOS, UNKNOWN) and token < len(self._numbering)]
+        there = (self._numbering.theirs[token] for token in known)
         return [token for token in there if token is not None]
 
 

@@ -65,6 +65,13 @@ def test_case_is_kept_where_the_folder_says_so(wordpiece):
     assert ours.encode(["The cat"])[0][0] == UNKNOWN
 
 
+def test_an_id_that_the_folder_lacks_is_not_written(wordpiece):
+    """A model may have more rows than the folder has tokens."""
+    ours = HuggingFaceTokenizer(folder=str(wordpiece), vocabulary_size=40).fit(())
+    (ids,) = ours.encode(["the cat"])
+    assert ours.decode([[39, *ids]]) == ["the cat"] and ours.pieces([39]) == ["[39]"]
+
+
 def test_bytes_are_theirs_and_decode_to_the_text(bytes_of_gpt2):
     folder, theirs = bytes_of_gpt2
     ours = HuggingFaceTokenizer(folder=str(folder), vocabulary_size=300).fit(())
