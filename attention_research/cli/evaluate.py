@@ -39,12 +39,13 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     workdir = trained_workdir(arguments, overrides)
     keep_compiled_programs()
     from attention_research.training.evaluation import evaluate
-    from attention_research.training.selection import Selection
+    from attention_research.training.selection import Selection, criterion_of
     from attention_research.training.workdir import load_config
 
     chosen = {"average": arguments.average, "checkpoint": arguments.checkpoint, "files": arguments.files}
     result = evaluate(workdir, say, **chosen)
-    if arguments.files is None and load_config(workdir).resolved["training"]["track"]:
+    config = load_config(workdir)
+    if arguments.files is None and config.resolved["training"]["track"]:
         from attention_research.workdirs.figures import track
 
         track(workdir)
@@ -55,5 +56,5 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         print(f"{name} ({scores['split']}): {scores['summary']}")
     if "perplexity" in result:
         print(f"{result['sentences']} sentences of {result['split']} · perplexity {result['perplexity']:.2f} a piece")
-    print(Selection(result["checkpoint"], result["averaged"]))
+    print(Selection(result["checkpoint"], result["averaged"], str(criterion_of(config))))
     return 0

@@ -6,6 +6,7 @@ import textwrap
 import pytest
 
 from attention_research import registry
+from attention_research.cli import main
 from attention_research.config import ConfigError, build_experiment, load
 from attention_research.signatures import Constructor
 from attention_research.studies import columns
@@ -151,6 +152,14 @@ def test_the_metric_knows_the_direction_of_a_criterion():
     assert of("written.bleu") == Criterion("written.bleu", True, "validation")
     assert of("tokens.perplexity") == Criterion("tokens.perplexity", False, "validation")
     assert str(of("written.bleu")) == "highest written.bleu" and str(LOSS) == "lowest validation loss"
+
+
+def test_the_command_names_the_criterion_of_the_best_checkpoint(tmp_path, monkeypatch, capsys):
+    (tmp_path / "config.json").write_text(config(("training.best_by", "written.bleu")).to_json())
+    found = {"summary": "BLEU 30.0", "checkpoint": "best", "averaged": [2]}
+    monkeypatch.setattr("attention_research.training.evaluation.evaluate", lambda workdir, report, **chosen: found)
+    assert main(["evaluate", f"--workdir={tmp_path}"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["BLEU 30.0", "checkpoint 2 (highest written.bleu)"]
 
 
 @pytest.mark.parametrize(
