@@ -88,14 +88,15 @@ class Clock:
             "data_wait": None if none else round(waited / max(seconds, 1e-9), 4),
         }
 
-    def summary(self) -> dict[str, float]:
+    def summary(self) -> dict[str, float | None]:
         """Figures of the part of the run in this process. `data_wait` is the fraction of the step time that was spent
-        waiting for batches; `compile_seconds` is the duration of the first step of each shape."""
-        seconds = max(self.seconds, 1e-9)
+        waiting for batches; `compile_seconds` is the duration of the first step of each shape. Speeds and `data_wait`
+        are None if no step was timed."""
+        seconds, none = max(self.seconds, 1e-9), not self.timed
         return {
-            "steps_per_second": self.timed / seconds,
-            "tokens_per_second": self.counted / seconds,
-            "data_wait": self.waited / seconds,
+            "steps_per_second": None if none else self.timed / seconds,
+            "tokens_per_second": None if none else self.counted / seconds,
+            "data_wait": None if none else self.waited / seconds,
             "seconds": self.seconds + self.compile_seconds,
             "compile_seconds": self.compile_seconds,
         }

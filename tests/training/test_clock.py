@@ -33,6 +33,8 @@ def test_steps_compilation_evaluation_and_waiting_are_separated():
     state, _ = clock.run(step, 0, clock.next(batches, dict))
     assert clock.compile_seconds == 3.0 and clock.timed == 0
     assert clock.lap() == {"tokens_per_second": None, "data_wait": None}
+    nothing = dict.fromkeys(("steps_per_second", "tokens_per_second", "data_wait"))
+    assert clock.summary() == {**nothing, "seconds": 4.0, "compile_seconds": 3.0}  # of a run of one step
     for _ in range(2):
         state, _ = clock.run(step, state, clock.next(batches, dict))
     with clock.paused():
