@@ -51,10 +51,11 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         from attention_research.parallel.hosts import join
 
         join(*meeting)
+    from attention_research.parallel.hosts import is_first
     from attention_research.training.run import train
 
     summary = train(config, arguments.workdir, say, profile=arguments.profile)
-    if config.resolved["training"]["track"]:
+    if config.resolved["training"]["track"] and is_first():
         from attention_research.workdirs.figures import track
 
         track(arguments.workdir)

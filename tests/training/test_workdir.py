@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from attention_research.cli import main
 from attention_research.config import ConfigError, load
 from attention_research.errors import RunError
 from attention_research.training import tracking
@@ -180,3 +181,14 @@ def test_a_missing_package_is_one_line_that_names_the_extra(monkeypatch):
 def test_tracking_does_not_change_the_identity():
     plain = load("configs/translation/transformer.py:smoke")
     assert plain.override([("training.track", ("tensorboard",))]).identity == plain.identity
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_only_the_first_host_gives_pictures_to_trackers(tmp_path, monkeypatch, first):
+    given = []
+    monkeypatch.setattr("attention_research.training.run.train", lambda *_, **options: {"steps": 1})
+    monkeypatch.setattr("attention_research.workdirs.figures.track", given.append)
+    monkeypatch.setattr("attention_research.parallel.hosts.is_first", lambda: first)
+    options = [f"--workdir={tmp_path}", "--config.training.track=tensorboard"]
+    assert main(["train", "--config=translation/transformer:smoke", *options]) == 0
+    assert given == ([tmp_path] if first else [])
