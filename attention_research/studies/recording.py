@@ -8,7 +8,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +112,10 @@ def _record_finished(works: Sequence[Work], scale: str, how: Mapping[str, Any]) 
     for work in works:
         now = Folder(work.folder.workdir, work.folder.recorded)  # a new Folder reads tables recorded in the meantime
         if any(map(now.unrecorded, work.trials)):
-            with suppress(Exception):  # the trials remain in their folders
+            try:
                 run_study(work.study, scale=scale, render=True, record="new", **how)
+            except Exception as error:  # the trials remain in their folders
+                say(f"{work.study.name}: not recorded: {line_of(error)}")
 
 
 def _number(stop: BaseException) -> int:

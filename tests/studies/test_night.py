@@ -206,6 +206,23 @@ def test_a_signal_records_what_is_finished_and_prints_the_table(night, fake, cap
     assert night(crew) == 0 and crew.started == ["two 0", "two 1", "three 0"]
 
 
+def test_a_table_that_cannot_be_recorded_at_the_end_is_named(night, monkeypatch, capsys):
+    def ends(row):
+        if row == "two":
+            raise KeyboardInterrupt
+
+    run = recording.run_study
+
+    def full(study, render=False, **how):
+        if render:
+            raise OSError("no place")
+        return run(study, **how)
+
+    monkeypatch.setattr(recording, "run_study", full)
+    assert night(Crew(ends=ends), "fake/table") == 130
+    assert "fake/table: not recorded: OSError: no place" in capsys.readouterr().err
+
+
 def test_a_study_at_work_elsewhere_is_skipped(night, capsys):
     crew = Crew()
     with locked(RUN):
