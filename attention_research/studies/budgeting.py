@@ -68,7 +68,7 @@ def find_budget(
     failed.
     """
     wanted = {row.id for row in study.rows_at(scale, rows)}
-    trained = [row for row in study.rows_at(scale) if study.scale(scale).config and _trains(study, row)]
+    trained = [row for row in study.rows_at(scale) if study.scale(scale).config and _trains(study, scale, row)]
     if not trained:
         raise ConfigError(f"{study.name} trains no model at {scale}: it has no steps and no learning rate to find")
     if not study.budgets:
@@ -87,8 +87,8 @@ def find_budget(
     return {"study": study.name, "scale": scale, "workdir": str(workdir), "budgets": found, **_hours(search, found)}
 
 
-def _trains(study: Study, row: Row) -> bool:
-    return any(stage.kind == "train" for stage in row.stages or study.stages)
+def _trains(study: Study, scale: str, row: Row) -> bool:
+    return any(stage.kind == "train" for stage in study.stages_of(row, scale))
 
 
 def _part(search: _Search, one: Budget, families: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
@@ -168,7 +168,8 @@ class _Search:
             name = f"{mine.name}: rate x {rate:g}, steps x {steps:g}"
             self.asked[_id(row, rate, steps)] = Row(_id(row, rate, steps), name, changes)
         alone: dict[str, Any] = {"seeds": 1, "more_seeds": {}, "replicas": False}
-        size = dataclasses.replace(self.study.scale(self.scale), **alone, points=(), settings={})
+        plain: dict[str, Any] = {"stages": None, "columns": None, "reference": "", "decided_by": None}
+        size = dataclasses.replace(self.study.scale(self.scale), **alone, **plain, points=(), settings={})
         ours = Study(
             tuple(self.asked.values()),
             {_SCALE: size},

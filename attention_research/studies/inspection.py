@@ -34,7 +34,7 @@ def inspect_study(
     found = []
     for row in (row for row in study.rows if row.id in shown):
         config = configs.get(row.id)
-        trained = any(stage.kind in TRAINING for stage in row.stages or size.stages or study.stages)
+        trained = any(stage.kind in TRAINING for stage in study.stages_of(row, scale))
         if config is not None and trained:
             from attention_research.training import inspection
 

@@ -207,6 +207,10 @@ class Study:
             raise ConfigError(f"scale {name!r}: {self.name} has no such scale; {nearest_of(name, self.scales)}")
         return self.scales[name]
 
+    def stages_of(self, row: Row, scale: str) -> tuple[Stage, ...]:
+        """The stages of a row at a scale: its own, or those of the scale, or those of the study."""
+        return row.stages or self.scale(scale).stages or self.stages
+
     def rows_at(self, scale: str, wanted: Sequence[str] | None = None) -> list[Row]:
         """The rows that are run at a scale, or the `wanted` ones of them, in the order of the study."""
         self.scale(scale)

@@ -123,7 +123,7 @@ def _trial(
     sources: Callable[[Any], str],
 ) -> Trial:
     size = study.scale(scale)
-    planned = row.stages or size.stages or study.stages
+    planned = study.stages_of(row, scale)
     seed = config.resolved["training"]["seed"] if config else repeat
     # The arguments of functions of `measure`, besides their stage's own settings.
     arguments = {**size.settings, **row.settings, "seed": seed, **({study.axis: point} if point is not None else {})}

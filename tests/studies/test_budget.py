@@ -1,5 +1,6 @@
 """Budgets: rates and lengths chosen by validation loss, with simulated trials in this process, and one real study."""
 
+import dataclasses
 import json
 import math
 import re
@@ -27,8 +28,10 @@ from attention_research.studies.budget import (
     winner,
 )
 from attention_research.studies.budget_page import page
+from attention_research.studies.columns import LOSS
 from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.runners.supervision import Ending
+from attention_research.studies.study import evaluate, train
 from tests.tiers import fast_are
 
 CONFIG = "configs/translation/transformer.py:smoke"
@@ -284,6 +287,14 @@ def test_a_budget_is_found(ran_before):
         ("base-rate-1-steps-0.5", 0.2828, 20), ("base-rate-1-steps-2", 0.5657, 80), ("base-rate-1-steps-4", 0.8, 160),
         ("base-rate-1-steps-8", 1.131, 320),
     ])  # fmt: skip
+
+
+def test_the_trials_of_a_scale_with_stages_of_its_own_train_only(tmp_path):
+    plain = {"stages": (train, evaluate), "columns": (LOSS,), "reference": "base", "decided_by": LOSS}
+    size = dataclasses.replace(STUDY.scale("cpu"), **plain)
+    study = dataclasses.replace(STUDY, stages=(evaluate,), scales={"cpu": size})
+    crew = Crew(losses)
+    assert find(tmp_path, crew, study, rows=["same"])["budgets"][0]["steps"] == 160 and len(crew.started) == 7
 
 
 def test_repeating_the_command_runs_nothing(ran_before):
