@@ -7,6 +7,7 @@ killed before that do not count as a run: the corrected command may have another
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 from collections.abc import Iterator
@@ -51,9 +52,18 @@ def claim(workdir: Path, config: Config) -> None:
     write_text(workdir / "config.json", config.to_json())
 
 
+@dataclasses.dataclass
+class Claim:
+    """The claim of a run that starts: the config that the run had before, and the step that it had `reached`. A run
+    that continues from an earlier checkpoint, whose log is cut back to it, lowers `reached`."""
+
+    before: Config
+    reached: int = -1
+
+
 @contextmanager
-def claimed(workdir: Path, config: Config) -> Iterator[Config]:
-    """Locks the folder, writes config.json and yields the config that the run had before.
+def claimed(workdir: Path, config: Config) -> Iterator[Claim]:
+    """Locks the folder, writes config.json and yields the claim.
 
     If the block fails before it has logged or saved a step, the folder is restored to its earlier state. The exception
     is Diverged: a run that diverged has started.
@@ -63,12 +73,13 @@ def claimed(workdir: Path, config: Config) -> Iterator[Config]:
         path, before = workdir / "config.json", reached(workdir)
         text = path.read_text(encoding="utf-8") if before >= 0 and path.exists() else None
         claim(workdir, config)
+        mine = Claim(config if text is None else Config.from_json(text), before)
         try:
-            yield config if text is None else Config.from_json(text)
+            yield mine
         except Diverged:
             raise
         except BaseException:
-            if reached(workdir) <= before:
+            if reached(workdir) <= mine.reached:
                 _take_back(workdir, text, new)
             raise
 

@@ -63,7 +63,7 @@ def train(
         if hosts.is_first():
             claiming.check(workdir, config)
             initial.check(config, workdir, report)
-        before, trainer = config, Trainer(config)  # raises errors of the mesh before anything is written
+        claim, trainer = claiming.Claim(config), Trainer(config)  # raises errors of the mesh before anything is written
         if trainer.replicas > 1 and trainer.settings.stop_at is not None:
             raise ConfigError(
                 "config.training.stop_at: each run ends at its own step, but replicas end together; train the "
@@ -73,7 +73,7 @@ def train(
         tracking.check(trainer.settings.track if hosts.is_first() else ())
         stop.leave()
         if hosts.is_first():
-            before = stack.enter_context(claiming.claimed(workdir, config))
+            claim = stack.enter_context(claiming.claimed(workdir, config))
         with hosts.lost_told():
             hosts.wait("the workdir is claimed")
         if hosts.is_first():
@@ -83,13 +83,13 @@ def train(
         stack.enter_context(hosts.lost_told())
         stack.enter_context(enough_memory(trainer.settings.batch_size))
         profiled = stack.enter_context(closing(Profile(workdir, profile)))
-        return _train(trainer, further, before, workdir, report, stop, profiled)
+        return _train(trainer, further, claim, workdir, report, stop, profiled)
 
 
 def _train(
     trainer: Trainer,
     further: FurtherEvaluations,
-    before: Config,
+    claim: claiming.Claim,
     workdir: Path,
     report: Callable[[str], None],
     stop: Stop,
@@ -112,7 +112,7 @@ def _train(
         if step:
             state = execution.restored(checkpoints.restore(step, execution.abstract))
             report(f"continuing from step {step} in {workdir}")
-            if (line := stretched(before, trainer.config, step)) is not None:
+            if (line := stretched(claim.before, trainer.config, step)) is not None:
                 report(line)
         elif settings.initial is not None:
             state, taken = initial.start(trainer, report)
@@ -121,6 +121,7 @@ def _train(
         else:
             state = execution.start()
         written = MetricsLog(workdir, step) if hosts.is_first() else NoLog()
+        claim.reached = step  # the log is cut back to the checkpoint
         trackers = tracking.opened(settings.track if hosts.is_first() else (), workdir)
         log = stack.enter_context(closing(tracking.TrackedLog(written, trackers)))
         progress = stack.enter_context(closing(Progress(settings.steps, report)))

@@ -242,6 +242,19 @@ def test_a_failed_start_leaves_the_folder_as_it_was(end, whole, tmp_path, at_ste
     monkeypatch.undo()
 
 
+@pytest.mark.slow
+def test_a_run_that_was_extended_keeps_its_config_from_its_first_step(whole, tmp_path, at_step):
+    """The log reaches further than the checkpoint from which the run continues, and the signal comes before this."""
+    workdir = tmp_path / "run"
+    shutil.copytree(whole[0], workdir)
+    shutil.rmtree(workdir / "checkpoints" / "6")
+    at_step(1, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        train(config(10), workdir)
+    assert (workdir / "checkpoints" / "5").exists()
+    assert json.loads((workdir / "config.json").read_text())["resolved"]["training"]["steps"] == 10
+
+
 SCHEDULE = ("training.schedule", {"kind": "cosine", "warmup_steps": 1})
 
 
