@@ -87,9 +87,12 @@ def locked(workdir: Path) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.stat(workdir / LOCK)  # fails if a failed start has deleted the file meanwhile
+            # A failed start may have deleted the file meanwhile, and another process may have made it again.
+            same = os.path.samestat(os.fstat(file.fileno()), os.stat(workdir / LOCK))
         except (BlockingIOError, FileNotFoundError):
-            raise Busy(f"{workdir}: another process uses this folder; wait for it, or give another --workdir") from None
+            same = False
+        if not same:
+            raise Busy(f"{workdir}: another process uses this folder; wait for it, or give another --workdir")
         yield
 
 

@@ -1,5 +1,6 @@
 """The metrics log and the small files of a run's folder, with a full disk and after a killed process."""
 
+import fcntl
 import json
 import resource
 import struct
@@ -14,7 +15,7 @@ from attention_research.config import ConfigError, load
 from attention_research.errors import RunError
 from attention_research.training import tracking
 from attention_research.training.claiming import check
-from attention_research.training.workdir import LOSS, MetricsLog, read_metrics, write_text
+from attention_research.training.workdir import LOSS, Busy, MetricsLog, locked, read_metrics, write_text
 
 
 @pytest.fixture
@@ -26,6 +27,22 @@ def limit_file_size():
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_lock_counts_only_while_its_file_is_there(tmp_path, monkeypatch, again):
+    """A failed start deletes its folder while this process waits for the lock, and a third process makes it again."""
+    flock = fcntl.flock
+
+    def slow(file, how):
+        (tmp_path / ".lock").unlink()
+        if again:
+            (tmp_path / ".lock").touch()
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", slow)
+    with pytest.raises(Busy, match="another process uses this folder"), locked(tmp_path):
+        pass
 
 
 def test_a_partly_written_line_is_removed(tmp_path, limit_file_size):
