@@ -19,6 +19,7 @@ import orbax.checkpoint as ocp
 from attention_research.errors import RunError
 from attention_research.parallel import hosts
 from attention_research.training import digests
+from attention_research.training.ending import has_ended
 from attention_research.training.settings import Training
 from attention_research.training.workdir import LOSS, Criterion
 from attention_research.training.writer import WRITING, NotWritten, Writer, names, put_aside
@@ -71,10 +72,12 @@ class Checkpoints:
 
     def scheduled(self) -> list[int]:
         """The steps of the finished checkpoints that are on the schedule of an uninterrupted run."""
-        if self.settings is None:
-            return self.steps()
-        every, last = self.settings.checkpoint_every, self.settings.steps
-        return [step for step in self.steps() if step % every == 0 or step == last]
+        steps, settings = self.steps(), self.settings
+        if settings is None:
+            return steps
+        early = has_ended(self.workdir, settings.stop_at, settings.stop_by, settings.stop_checks)
+        last = max(steps, default=0) if early else settings.steps
+        return [step for step in steps if step % settings.checkpoint_every == 0 or step == last]
 
     def latest(self) -> int | None:
         """The step of the newest intact checkpoint, or None. Reports every newer checkpoint as damaged."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -18,7 +17,7 @@ from attention_research.config.entry_points import origins
 from attention_research.data.from_run import recorded
 from attention_research.data.protocol import Data
 from attention_research.parallel import hosts
-from attention_research.training import claiming, initial, keeping, tracking
+from attention_research.training import claiming, ending, initial, keeping, tracking
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.environment import describe
@@ -130,7 +129,7 @@ def _train(
         batches = data.train_batches(seed=settings.data_seed, batch_size=settings.batch_size, start_step=step, **part)
         stop.leave()
         stop.patient, stopped = True, False
-        reached = hosts.agreed(_reached(settings, workdir) if hosts.is_first() else 0)
+        reached = hosts.agreed(ending.reached(workdir, settings.stop_at, settings.stop_by) if hosts.is_first() else 0)
         while step < settings.steps and not stopped and reached < settings.stop_checks:
             profile.before(step + 1)
             state, metrics = clock.run(execution.step, state, clock.next(batches, execution.place))
@@ -220,20 +219,6 @@ def _validate(
         for name, value in scores.items():
             found.setdefault(name, []).append(value)
     return found
-
-
-def _reached(settings: Training, workdir: Path) -> int:
-    """The number of validations at the end of the log that are as good as `training.stop_at` asks."""
-    if settings.stop_at is None:
-        return 0
-    by_step: dict[int, dict[str, list[float]]] = {}
-    for line in read_metrics(workdir):
-        if line["split"] == "validation":
-            for name, value in line.items():
-                scores = by_step.setdefault(line["step"], {}).setdefault(name, [])
-                scores.append(math.nan if value is None else value)
-    good = [_reaches(settings, scores) for _, scores in sorted(by_step.items(), reverse=True)]
-    return good.index(False) if False in good else len(good)
 
 
 def _reaches(settings: Training, scores: Mapping[str, Sequence[float]]) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from attention_research.config import ConfigError
 from attention_research.errors import printable
 from attention_research.studies.progress import last_entries
+from attention_research.training.ending import has_ended
 from attention_research.training.failure import line_of
 from attention_research.workdirs.reading import in_use, is_run, is_study, read_json, saved_config, seconds_a_step
 
@@ -157,16 +158,19 @@ def run_line(folder: Path) -> Line:
     trial = read_json(folder / "trial.json")
     kind, name = ("trial", f"{trial.get('name')} · seed {trial.get('seed')}") if trial else ("run", "")
     steps = trial.get("steps") if type(trial.get("steps")) is int else None
+    early = False
     if is_run(folder):
         try:
-            steps = saved_config(folder).resolved["training"]["steps"]
+            training = saved_config(folder).resolved["training"]
+            steps, stop = training["steps"], [training.get(name) for name in ("stop_at", "stop_by", "stop_checks")]
+            early = stop[0] is not None and has_ended(folder, *stop)  # configs of earlier versions lack them
         except ConfigError as error:
             return Line(str(folder), kind, "unreadable", note=str(error))
     entries = last_entries(folder / "metrics.jsonl")
     step = entries[-1]["step"] if entries else 0
     losses = [line["loss"] for line in entries if line["step"] == step and "loss" in line]
     a_step = seconds_a_step(entries)
-    state, said = _state(folder, step, steps, bool(trial))
+    state, said = _state(folder, step, step if early else steps, bool(trial))
     left = (steps - step) * a_step if state == "running" and a_step and steps and step < steps else None
     return Line(
         str(folder),

@@ -50,7 +50,8 @@ def limit_file_size():
 
 
 def settings(**values):
-    return SimpleNamespace(**{"keep": 2, "keep_best": 0, "checkpoint_every": 1, "steps": 100, **values})
+    stop = {"stop_at": None, "stop_by": "correct", "stop_checks": 2}
+    return SimpleNamespace(**{"keep": 2, "keep_best": 0, "checkpoint_every": 1, "steps": 100, **stop, **values})
 
 
 def test_checkpoints_hold_the_state_at_saving_while_training_continues(tmp_path):
@@ -169,6 +170,15 @@ def test_the_newest_the_scheduled_and_the_best_stay(tmp_path):
     assert left == {
         2: [2], 4: [2, 4], 5: [4, 5], 7: [4, 5, 7], 8: [4, 5, 8], 9: [4, 5, 8, 9], 10: [5, 8, 10],
     }  # fmt: skip
+
+
+def test_the_last_step_of_a_run_that_ended_early_is_on_the_schedule(tmp_path):
+    lines = [{"step": step, "split": "validation", "correct": correct} for step, correct in ((2, 0.5), (4, 1), (6, 1))]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for step in (4, 6):
+        (tmp_path / "checkpoints" / str(step)).mkdir(parents=True)
+    found = [Checkpoints(tmp_path, settings(checkpoint_every=4, stop_at=at)).scheduled() for at in (None, 2.0, 0.9)]
+    assert found == [[4], [4], [4, 6]]
 
 
 @pytest.mark.slow

@@ -34,6 +34,16 @@ def test_the_last_step_without_its_checkpoint_is_not_the_end(make_run, tmp_path)
     assert run_line(tmp_path / "run").state == "stopped"
 
 
+@pytest.mark.parametrize(("stop_at", "state"), [(20.0, "finished"), (21.0, "stopped")])
+def test_a_run_that_ended_early_is_finished(make_run, tmp_path, stop_at, state):
+    """Validations at 2 and 4 have 22 and 20; of the last two, both are to be good enough."""
+    stop = [("training.stop_at", stop_at), ("training.stop_by", "loss"), ("training.stop_checks", 2)]
+    make_run(tmp_path / "run", 4, overrides=stop)
+    assert run_line(tmp_path / "run").state == "stopped"
+    (tmp_path / "run" / "checkpoints" / "4").mkdir(parents=True)
+    assert run_line(tmp_path / "run").state == state
+
+
 def test_a_run_that_a_process_holds_is_running_and_has_time_left(make_run, tmp_path):
     """Another process holds the lock. Reading the status neither waits for it, nor takes it, nor creates one."""
     run = make_run(tmp_path / "run", 4)
