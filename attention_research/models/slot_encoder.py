@@ -32,10 +32,6 @@ class SlotEncoder(nnx.Module):
     round.
     """
 
-    #: A description of the inputs, as of other encoders.
-    reads = "source embedding"
-    writes = False
-
     def __init__(
         self,
         *,

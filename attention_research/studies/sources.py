@@ -40,8 +40,6 @@ BESIDE = ("floors", "by_distance", "distance_summary", "BleuEvaluation.__init__"
 #: Methods and attributes that never count: they compute no score. The statistics have a version number of their own;
 #: the metrics say how scores are printed.
 NEVER = ("sentence_statistics", "metrics")
-#: The contract of evaluations, which computes nothing.
-CONTRACT = "attention_research.tasks.evaluation_protocol"
 
 
 class Sources:

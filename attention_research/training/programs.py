@@ -38,11 +38,6 @@ def program_hashes(config: Config, *, evaluated: bool = True) -> dict[str, str]:
     return {name: _digest(make) for name, make in _parts(config, evaluated=evaluated)}
 
 
-def program_texts(config: Config) -> dict[str, list[str]]:
-    """Part -> the texts that `program_hashes` hashes."""
-    return {name: [program_text(run, *shapes) for run, shapes in make()] for name, make in _parts(config)}
-
-
 def _digest(make: Callable[[], Iterator[Program]]) -> str:
     try:
         return digest(*(program_text(function, *shapes) for function, shapes in make()))
