@@ -46,7 +46,7 @@ def options(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     for path, _ in overrides:
-        if not path.startswith("decoding."):
+        if path != "decoding" and not path.startswith("decoding."):
             raise ConfigError(f"--config.{path}: only decoding can be changed here, as in decoding.kind=beam")
     workdir = trained_workdir(arguments, [])
     if arguments.input is None:

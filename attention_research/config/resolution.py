@@ -190,6 +190,17 @@ def _value(scope: Scope, setting: schema.Setting) -> Any:
     raise ConfigError(f"{home}{name}: missing; {scope.kind} needs it ({setting.annotation.words})")
 
 
+def _have(kinds: list[str]) -> str:
+    """The first kinds that have a setting, and the verb.
+
+    >>> _have(["linformer"]), _have(["rotary", "xpos"]), _have(["a", "b", "c", "d", "e"])
+    ('linformer has', 'rotary, xpos have', 'a, b, c and 2 others have')
+    """
+    if len(kinds) > 4:
+        kinds = [*kinds[:2], f"{kinds[2]} and {len(kinds) - 3} others"]
+    return f"{', '.join(kinds)} {'has' if len(kinds) == 1 else 'have'}"
+
+
 def unknown(scope: Scope, name: str, path: str) -> ConfigError:
     """The error for a key that the kind of the section does not have, with a suggestion."""
     section = path.rpartition(".")[0]
@@ -197,7 +208,7 @@ def unknown(scope: Scope, name: str, path: str) -> ConfigError:
         return ConfigError(f"{section}: its keys are names; got {name!r}")
     having = [kind for kind in registry.FAMILIES[scope.family] if name in _settings_of(scope.family, kind)]
     if having:
-        return ConfigError(f"{path}: no such setting of {scope.kind}; {', '.join(having)} has it")
+        return ConfigError(f"{path}: no such setting of {scope.kind}; {_have(having)} it")
     top = scope
     while top.parent is not None and not isinstance(top.parent, Around):
         top = top.parent

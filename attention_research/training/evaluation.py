@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from attention_research.config.overrides import Override
-from attention_research.config.record import resolve
+from attention_research.config.record import Config, resolve
 from attention_research.data.given_files import GivenFiles
 from attention_research.errors import ConfigError
 from attention_research.tasks.evaluation_protocol import ReadsOutputs
@@ -33,6 +33,14 @@ from attention_research.training.scoring import (
 from attention_research.training.selection import averaged, criterion_of, select
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import load_config, write_json
+
+
+def with_decoding(config: Config, overrides: Sequence[Override]) -> Config:
+    """The config with the overrides of its decoding. Another kind of decoding begins with its own defaults."""
+    given, kind = config.resolved, config.resolved["decoding"]["kind"]
+    if any(path in ("decoding", "decoding.kind") and value != kind for path, value in overrides):
+        given = {name: section for name, section in given.items() if name != "decoding"}
+    return resolve(given, overrides) if overrides else config
 
 
 class Trained:
@@ -63,8 +71,7 @@ class Trained:
                 f"--average={average} needs several checkpoints, but --checkpoint={checkpoint} selects one; give only "
                 "one of the two options"
             )
-        config = load_config(workdir)
-        self.workdir, self.config = workdir, resolve(config.resolved, overrides) if overrides else config
+        self.workdir, self.config = workdir, with_decoding(load_config(workdir), list(overrides))
         self.trainer = Trainer(self.config, alone=True)
         parts = self.trainer.parts
         self.settings = self.trainer.settings

@@ -13,7 +13,7 @@ import safetensors
 from attention_research.cli import main
 from attention_research.config import ConfigError, load
 from attention_research.training.checkpoints import Checkpoints
-from attention_research.training.evaluation import Trained
+from attention_research.training.evaluation import Trained, with_decoding
 from attention_research.training.selection import Selection
 from attention_research.training.trainer import Trainer
 from attention_research.training.workdir import write_text
@@ -171,3 +171,19 @@ def test_generate_says_which_checkpoint_it_read(workdir, capsys, monkeypatch):
         assert main(["generate", f"--workdir={workdir}", "--input=un", option]) == 0
         out, err = capsys.readouterr()
         assert out.count("\n") == 1 and line in err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "want"),
+    [
+        ([("decoding.beam_size", "3")], {"kind": "beam", "beam_size": 3, "alpha": 0.9}),
+        ([("decoding.kind", "beam")], {"kind": "beam", "beam_size": 5, "alpha": 0.9}),
+        ([("decoding.kind", "greedy")], {"kind": "greedy"}),
+        ([("decoding", "sampling"), ("decoding.top_k", "4")], {"kind": "sampling", "top_k": 4}),
+        ([("decoding", "{'kind': 'sampling', 'top_k': 4}")], {"kind": "sampling", "top_k": 4}),
+    ],
+)
+def test_another_kind_of_decoding_begins_with_its_own_defaults(overrides, want):
+    config = load("translation/transformer:smoke", [("decoding", {"kind": "beam", "beam_size": 5, "alpha": 0.9})])
+    expected = load("translation/transformer:smoke", [("decoding", want)])
+    assert with_decoding(config, overrides).resolved == expected.resolved
