@@ -196,4 +196,4 @@ def test_a_file_that_cannot_be_read(error, tmp_path, monkeypatch):
 def test_the_help_explains_which_input_is_a_file(capsys):
     with pytest.raises(SystemExit):
         main(["generate", "--help"])
-    assert "is taken for a file" in " ".join(capsys.readouterr().out.split())
+    assert "is read as a file name" in " ".join(capsys.readouterr().out.split())
