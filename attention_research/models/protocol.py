@@ -44,9 +44,9 @@ class ScoresTokens(Protocol):
 
         These are log p(token), the mean of log p over the vocabulary (for label smoothing), and the positions that
         count. Language models also give "predicted" [B T], the most probable token at each position (`tasks.answers`).
-        "aux" has the additional outputs of the layers: "encoder" and "decoder", with attention weights and alignments;
-        auxiliary losses under "loss" and figures under "metrics" (`tasks.auxiliary`); with a key, new running
-        statistics under "updates" (`layers.running_statistics`).
+        "aux" has the additional outputs of the layers: "encoder" and "decoder", or "network", with attention weights
+        and alignments; auxiliary losses under "loss" and figures under "metrics" (`tasks.auxiliary`); with a key, new
+        running statistics under "updates" (`layers.running_statistics`).
         """
         ...
 

@@ -48,9 +48,9 @@ class QueryModel(nnx.Module):
     def log_likelihood(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[dict[str, Float[Array, "B Q"]], dict[str, Any]]:
-        """({"log_likelihood", "smooth_log_likelihood", "predicted", "mask"} for each query, {})."""
-        hidden = self.network(self.vocabulary.source(batch["source"]), key=key)
+        """({"log_likelihood", "smooth_log_likelihood", "predicted", "mask"} for each query, {"network": its aux})."""
+        hidden, aux = self.network(self.vocabulary.source(batch["source"]), key=key)
         at_queries = jnp.take_along_axis(hidden, batch["places"][:, :, None], axis=1)
         values = self.vocabulary.log_likelihood(at_queries, batch["target"])
         found = predicted(self.vocabulary, at_queries)
-        return {**values, "predicted": found, "mask": batch["target"] != PAD}, {}
+        return {**values, "predicted": found, "mask": batch["target"] != PAD}, {"network": aux}

@@ -1,4 +1,7 @@
-"""Auxiliary losses, expert balance and ponder cost: equal however the layers are run, part of the loss, and logged."""
+"""Auxiliary losses, expert balance and ponder cost: equal however the layers are run, part of the loss, and logged.
+
+Also those of the indexer of sparse attention, in every model that takes it.
+"""
 
 import functools
 from types import SimpleNamespace
@@ -8,13 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.config import load
-from attention_research.layers.structure import path_name
+from attention_research.config import build_model, load
+from attention_research.data.associative_recall import drawn
+from attention_research.layers.structure import abstract, initializer, path_name
 from attention_research.models.sequences import sequence, shift_right, visible
+from attention_research.tasks.answers import Answers
+from attention_research.tasks.captioning import Captioning
 from attention_research.tasks.translation import Translation
 from attention_research.training.replicas import side_by_side
 from attention_research.training.run import train
 from attention_research.training.workdir import read_metrics
+from tests.tiers import fast_are
 
 B, S, T, LAYERS = 4, 11, 7, 3
 SIDES = ("encoder", "decoder")
@@ -297,3 +304,52 @@ def test_longer_padding_changes_no_likelihood_and_no_balance(kind, small, batch)
     assert len(balances) == 2
     for name, balance in under_loss(longer_aux).items():
         np.testing.assert_allclose(balance, balances[name], rtol=1e-5, err_msg=name)
+
+
+# Every model
+
+V, SIDE = 29, 5
+INDEXED = {"kind": "indexed", "top_k": 3, "num_index_heads": 2, "index_width": 5}
+LAYERED = {"num_layers": 2, "num_heads": 3, "dropout_rate": 0.0, "feed_forward": {"hidden_width": 17}}
+NETWORK = {"kind": "transformer", **LAYERED, "self_attention": INDEXED}
+IMAGES = {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1}
+#: Models that take causal attention -> (the task, the section).
+CAUSAL = {
+    "transformer": (Translation(), {**LAYERED, "decoder": {"self_attention": INDEXED}}),
+    "transformer_decoder": (Translation(), {**LAYERED, "self_attention": INDEXED}),
+    "language_model": (Translation(), {**LAYERED, "self_attention": INDEXED}),
+    "transformer_captioner": (
+        Captioning(),
+        {**LAYERED, "decoder": {"self_attention": INDEXED}, "features": IMAGES,
+         "encoder": {"positions": {"kind": "sinusoidal", "max_length": 9}}},
+    ),
+    "query_model": (Answers(), {"network": NETWORK}),
+}  # fmt: skip
+
+
+def of_model(kind, section):
+    """(structure, random parameters, statistics)."""
+    sizes = {"max_length": S, "vocabulary_size": V, "side": SIDE, "channels": 3}
+    make = build_model({"kind": kind, "width": 12, **section}, **sizes)
+    structure, shapes, _ = abstract(lambda rngs: make(rngs=rngs))
+    start = initializer(lambda rngs: make(rngs=rngs))
+    rng = np.random.default_rng(1)
+    value = lambda name, x: rng.standard_normal(x.shape) * (x.shape[-1] ** -0.5) + name.endswith("scale")
+    parameters = {name: jnp.asarray(value(name, x), x.dtype) for name, x in sorted(shapes.items())}
+    return structure, parameters, jax.jit(lambda key: start(key)[1])(jax.random.key(0))
+
+
+@pytest.mark.parametrize("kind", fast_are(["query_model"], [*CAUSAL]))
+def test_the_loss_of_every_model_trains_the_indexer(kind, batch):
+    """Only its auxiliary loss does."""
+    task, section = CAUSAL[kind]
+    structure, parameters, statistics = of_model(kind, section)
+    rng = np.random.default_rng(2)
+    batch = {**batch, "image": jnp.asarray(rng.integers(0, 256, (B, SIDE, SIDE, 3)), jnp.uint8)}
+    if kind == "query_model":
+        batch = jax.tree.map(jnp.asarray, drawn(rng, B, length=S, pairs=2, vocabulary_size=V, power=0.3))
+    loss = lambda parameters: task.loss(structure.merge(parameters, statistics), batch, None)
+    gradients, sums = jax.jit(jax.grad(loss, has_aux=True))(parameters)
+    indexer = {name: np.abs(x).max() for name, x in gradients.items() if "self_attention.index_" in name}
+    assert len(indexer) == 5 and all(size > 1e-6 for size in indexer.values()), indexer
+    assert float(sums["auxiliary_loss"]) == pytest.approx(float(sums["indexer"])) and sums["indexer"] > 0

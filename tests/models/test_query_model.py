@@ -80,7 +80,7 @@ def test_answers_at_the_queries_are_those_of_all_positions():
     @jax.jit
     def both(parameters):
         model = structure.merge(parameters)
-        hidden = model.network(model.vocabulary.source(BATCH["source"]))
+        hidden, _ = model.network(model.vocabulary.source(BATCH["source"]))
         return model.log_likelihood(BATCH)[0], jax.nn.log_softmax(model.vocabulary.logits(hidden))
 
     values, log_p = both(parameters)

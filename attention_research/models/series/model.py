@@ -41,11 +41,12 @@ class SeriesModel(nnx.Module):
     def values(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B T O"], dict[str, Any]]:
-        """(the values at each position, in float32; {}). Without a key, dropout is off."""
+        """(the values at each position, in float32; {"network": its aux}). Without a key, dropout is off."""
         series = batch["series"]
         if series.shape[2] != self.channels:
             raise ValueError(f"channels: the model reads {self.channels} of them; these series have {series.shape[2]}")
-        return self.output(self.network(series, key=key)).astype(jnp.float32), {}
+        hidden, aux = self.network(series, key=key)
+        return self.output(hidden).astype(jnp.float32), {"network": aux}
 
 
 def split_key(key: Key[Array, ""] | None, number: int) -> tuple[Any, ...]:

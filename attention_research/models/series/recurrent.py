@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
@@ -26,5 +28,8 @@ class RecurrentNetwork(nnx.Module):
             cell=cell, num_layers=num_layers, width=width, dropout_rate=dropout_rate, input_width=input_width, rngs=rngs
         )
 
-    def __call__(self, x: Float[Array, "B T I"], *, key: Key[Array, ""] | None = None) -> Float[Array, "B T D"]:
-        return self.layers(x, self.layers.initial(len(x), x.dtype), key=key)[0]
+    def __call__(
+        self, x: Float[Array, "B T I"], *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """(states, {})."""
+        return self.layers(x, self.layers.initial(len(x), x.dtype), key=key)[0], {}

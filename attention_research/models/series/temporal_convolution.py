@@ -14,6 +14,8 @@ of an output. Only the matrix of the shortcut begins at N(0, 0.01^2).
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -92,10 +94,13 @@ class TemporalConvolution(nnx.Module):
              for level, one in enumerate(widths)]
         )  # fmt: skip
 
-    def __call__(self, x: Float[Array, "B T I"], *, key: Key[Array, ""] | None = None) -> Float[Array, "B T D"]:
+    def __call__(
+        self, x: Float[Array, "B T I"], *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """(hidden states, {})."""
         for block, own in zip(self.blocks, split_key(key, len(self.blocks)), strict=True):
             x = block(x, own)
-        return x
+        return x, {}
 
 
 def spatial_dropout(x: Float[Array, "B T D"], rate: float, key: Key[Array, ""] | None) -> Float[Array, "B T D"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
@@ -34,6 +36,9 @@ class TransformerNetwork(nnx.Module):
         self.input = None if input_width == width else Linear(input_width, width, rngs=rngs)
         self.stack = stack(rngs=rngs)
 
-    def __call__(self, x: Float[Array, "B T I"], *, key: Key[Array, ""] | None = None) -> Float[Array, "B T D"]:
+    def __call__(
+        self, x: Float[Array, "B T I"], *, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
+        """(hidden states, aux of the stack)."""
         places = jnp.arange(x.shape[1], dtype=jnp.int32)[None]
-        return self.stack(x if self.input is None else self.input(x), places, None, key=key)[0]
+        return self.stack(x if self.input is None else self.input(x), places, None, key=key)
