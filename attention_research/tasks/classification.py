@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from attention_research.models.protocol import Classifies
-from attention_research.tasks.auxiliary import running_updates
+from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums, running_updates
 from attention_research.tasks.evaluation import Evaluation, Scores
 from attention_research.tasks.evaluation_protocol import ACCURACY, Metric
 
 
 class Classification:
-    """loss = -log p(label), summed over the examples. A label of -1 marks a row that only fills the batch.
+    """loss = -log p(label), summed over the examples, and their auxiliary losses.
 
-    A label without a class in the model makes the loss NaN, which stops the run.
+    A label of -1 marks a row that only fills the batch. A label without a class in the model makes the loss NaN, which
+    stops the run.
     """
 
     def count(self, batch: Mapping[str, Array]) -> Float[Array, ""]:
@@ -28,13 +30,17 @@ class Classification:
     def loss(
         self, model: Classifies, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-        """(summed loss, {"correct": the number of correct predictions}). Divided by the count, "correct" is the
-        accuracy. In training, the running statistics of the model are added (`tasks.auxiliary`)."""
+        """(summed loss, other sums to log). "correct" is the number of correct predictions; divided by the count, it is
+        the accuracy. In training, the running statistics of the model are added (`tasks.auxiliary`)."""
         log_p, aux = model.log_probabilities(batch, key=key)
         label, real = jnp.maximum(batch["label"], 0), batch["label"] >= 0
         total = -jnp.sum(jnp.take_along_axis(log_p, label[:, None], axis=1)[:, 0], where=real)
         right = jnp.sum((jnp.argmax(log_p, axis=1) == label) & real).astype(jnp.float32)
-        return total, {"correct": right, **running_updates(aux)}
+        sums = {"correct": right, **auxiliary_sums(aux, real[:, None])}
+        extra = auxiliary_loss(aux, real[:, None])
+        if extra is not None:
+            total, sums = total + extra, {**sums, "auxiliary_loss": extra}
+        return total, {**jax.lax.stop_gradient(sums), **running_updates(aux)}
 
 
 class ClassificationEvaluation(Evaluation):

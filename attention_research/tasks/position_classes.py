@@ -12,14 +12,15 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from attention_research.models.protocol import MapsSeries
+from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
 from attention_research.tasks.evaluation import Evaluation, Scores
 from attention_research.tasks.evaluation_protocol import Floor, Metric
 
 
 class PositionClasses:
-    """loss = -log softmax(values)_target, summed over all positions. A target of -1 does not count.
+    """loss = -log softmax(values)_target, summed over all positions, and auxiliary losses.
 
-    The loss of a target without a value in the model is NaN, which stops the run.
+    A target of -1 does not count. The loss of a target without a value in the model is NaN, which stops the run.
     """
 
     def count(self, batch: Mapping[str, Array]) -> Float[Array, ""]:
@@ -29,9 +30,16 @@ class PositionClasses:
     def loss(
         self, model: MapsSeries, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Any]]:
-        """(summed loss, {"correct": the number of positions whose most probable class is the target})."""
-        nll, right = measured(model, batch, key)
-        return jnp.sum(nll), {"correct": jnp.sum(right).astype(jnp.float32)}
+        """(summed loss, other sums to log). "correct" is the number of positions whose most probable class is the
+        target."""
+        values, aux = model.values(batch, key=key)
+        nll, right = measured(values, batch)
+        total, real = jnp.sum(nll), batch["target"] >= 0
+        sums = {"correct": jnp.sum(right).astype(jnp.float32), **auxiliary_sums(aux, real)}
+        extra = auxiliary_loss(aux, real)
+        if extra is not None:
+            total, sums = total + extra, {**sums, "auxiliary_loss": extra}
+        return total, jax.lax.stop_gradient(sums)
 
 
 class PositionClassEvaluation(Evaluation):
@@ -53,7 +61,7 @@ class PositionClassEvaluation(Evaluation):
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
         """{"loss" [B]: the summed loss of a row, "right" [B T]: whether the most probable class is the target}."""
-        nll, right = measured(model, batch, None)
+        nll, right = measured(model.values(batch)[0], batch)
         return {"loss": jnp.sum(nll, axis=1), "right": right}
 
     def score(self, triples: Iterable[tuple[np.ndarray, Mapping, Mapping]], data: Any) -> Scores:
@@ -79,11 +87,8 @@ class PositionClassEvaluation(Evaluation):
         return f"loss a position {scores['position_loss']:.2e} · recalled {scores['recalled']:.1f}% · {without}"
 
 
-def measured(
-    model: MapsSeries, batch: Mapping[str, Array], key: Key[Array, ""] | None
-) -> tuple[Float[Array, "B T"], Array]:
+def measured(values: Float[Array, "B T C"], batch: Mapping[str, Array]) -> tuple[Float[Array, "B T"], Array]:
     """(-log p of the target at each position, 0 where it does not count; whether it is the most probable class)."""
-    values, _ = model.values(batch, key=key)
     target, real = jnp.maximum(batch["target"], 0), batch["target"] >= 0
     log_p = jnp.take_along_axis(jax.nn.log_softmax(values), target[..., None], axis=-1, mode="fill")[..., 0]
     return jnp.where(real, -log_p, 0.0), (jnp.argmax(values, axis=-1) == target) & real

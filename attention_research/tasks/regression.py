@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
 from attention_research.models.protocol import MapsSeries
+from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
 from attention_research.tasks.evaluation import Evaluation, Scores
 from attention_research.tasks.evaluation_protocol import Floor, Metric
 
 
 class Regression:
-    """loss = (y - value)^2, summed over the examples; y is the first value at the last position.
+    """loss = (y - value)^2, summed over the examples, and their auxiliary losses.
 
-    A "value" of NaN marks a row that only fills the batch.
+    y is the first value at the last position. A "value" of NaN marks a row that only fills the batch.
     """
 
     def count(self, batch: Mapping[str, Array]) -> Float[Array, ""]:
@@ -27,10 +29,15 @@ class Regression:
     def loss(
         self, model: MapsSeries, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Any]]:
-        """(summed loss, {})."""
+        """(summed loss, auxiliary losses and figures to log)."""
         real = ~jnp.isnan(batch["value"])
-        error = last(model, batch, key) - jnp.where(real, batch["value"], 0.0)
-        return jnp.sum(jnp.square(error), where=real), {}
+        values, aux = model.values(batch, key=key)
+        error = last(values) - jnp.where(real, batch["value"], 0.0)
+        total, sums = jnp.sum(jnp.square(error), where=real), auxiliary_sums(aux, real[:, None])
+        extra = auxiliary_loss(aux, real[:, None])
+        if extra is not None:
+            total, sums = total + extra, {**sums, "auxiliary_loss": extra}
+        return total, jax.lax.stop_gradient(sums)
 
 
 class RegressionEvaluation(Evaluation):
@@ -53,7 +60,7 @@ class RegressionEvaluation(Evaluation):
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
         """{"value" [B]}: the number that the model gives."""
-        return {"value": last(model, batch, None)}
+        return {"value": last(model.values(batch)[0])}
 
     def score(self, triples: Iterable[tuple[np.ndarray, Mapping, Mapping]], data: Any) -> Scores:
         """`squared_error`, `constant_error` (that of always answering the mean of training), and `examples`."""
@@ -72,7 +79,6 @@ class RegressionEvaluation(Evaluation):
         return f"mean squared error {scores['squared_error']:.2e} · {scores['examples']:,} examples · {constant}"
 
 
-def last(model: MapsSeries, batch: Mapping[str, Array], key: Key[Array, ""] | None) -> Float[Array, "B"]:
+def last(values: Float[Array, "B T O"]) -> Float[Array, "B"]:
     """The first value at the last position."""
-    values, _ = model.values(batch, key=key)
     return values[:, -1, 0]

@@ -11,12 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.config import build_model, load
+from attention_research.config import build_model, load, schema
 from attention_research.data.associative_recall import drawn
 from attention_research.layers.structure import abstract, initializer, path_name
 from attention_research.models.sequences import sequence, shift_right, visible
+from attention_research.registry import FAMILIES
 from attention_research.tasks.answers import Answers
 from attention_research.tasks.captioning import Captioning
+from attention_research.tasks.classification import Classification
+from attention_research.tasks.position_classes import PositionClasses
+from attention_research.tasks.regression import Regression
 from attention_research.tasks.translation import Translation
 from attention_research.training.replicas import side_by_side
 from attention_research.training.run import train
@@ -324,7 +328,26 @@ CAUSAL = {
          "encoder": {"positions": {"kind": "sinusoidal", "max_length": 9}}},
     ),
     "query_model": (Answers(), {"network": NETWORK}),
+    "series": (PositionClasses(), {"channels": 3, "outputs": 5, "network": NETWORK}),
 }  # fmt: skip
+
+#: Its decoder uses the attention of its encoder, which is never the indexed one.
+WITHOUT_INDEXER = {"shared_transformer"}
+
+
+def families(family, kind, found=()):
+    """The families of all sections that may stand below the section of a kind."""
+    for setting in schema.signature(family, kind).values():
+        if setting.section is not None and setting.family not in found:
+            found = {*found, setting.family}
+            for child in FAMILIES[setting.family]:
+                found = families(setting.family, child, found)
+    return found
+
+
+def images_and_series(rng):
+    series = jnp.asarray(rng.standard_normal((B, T, 3)), jnp.float32)
+    return {"image": jnp.asarray(rng.integers(0, 256, (B, SIDE, SIDE, 3)), jnp.uint8), "series": series}
 
 
 def of_model(kind, section):
@@ -345,11 +368,75 @@ def test_the_loss_of_every_model_trains_the_indexer(kind, batch):
     task, section = CAUSAL[kind]
     structure, parameters, statistics = of_model(kind, section)
     rng = np.random.default_rng(2)
-    batch = {**batch, "image": jnp.asarray(rng.integers(0, 256, (B, SIDE, SIDE, 3)), jnp.uint8)}
+    batch = {**batch, **images_and_series(rng)}
     if kind == "query_model":
         batch = jax.tree.map(jnp.asarray, drawn(rng, B, length=S, pairs=2, vocabulary_size=V, power=0.3))
+    if kind == "series":
+        batch["target"] = batch["target"] % 5
     loss = lambda parameters: task.loss(structure.merge(parameters, statistics), batch, None)
     gradients, sums = jax.jit(jax.grad(loss, has_aux=True))(parameters)
     indexer = {name: np.abs(x).max() for name, x in gradients.items() if "self_attention.index_" in name}
     assert len(indexer) == 5 and all(size > 1e-6 for size in indexer.values()), indexer
     assert float(sums["auxiliary_loss"]) == pytest.approx(float(sums["indexer"])) and sums["indexer"] > 0
+
+
+def test_every_model_with_causal_attention_is_walked():
+    takes = {kind for kind in FAMILIES["model"]
+             if {"causal_attention", "prompted_attention"} & set(families("model", kind))}  # fmt: skip
+    assert takes == CAUSAL.keys() | WITHOUT_INDEXER
+
+
+# Tasks without a mask of tokens: a loss of a row counts as often as its labels
+
+
+def classifies(**section):
+    return Classification(), {**LAYERED, "num_classes": 5, "feed_forward": feed_forward("switch", 1.0), **section}
+
+
+EXPERT_NETWORK = {"kind": "transformer", **LAYERED, "feed_forward": feed_forward("switch", 1.0)}
+#: Models with experts -> (the task, the section).
+LABELLED = {
+    "encoder_classifier": classifies(readout_width=7),
+    "pair_classifier": classifies(readout_width=7),
+    "cloze_classifier": classifies(),
+    "vision_transformer": classifies(patch_side=1, max_length=SIDE**2 + 1),
+    "image_question_classifier": classifies(
+        readout_width=7, features=IMAGES, places={"kind": "learned", "max_length": 9}
+    ),
+    "series:classes": (PositionClasses(), {"channels": 3, "outputs": 5, "network": EXPERT_NETWORK}),
+    "series:regression": (Regression(), {"channels": 3, "network": EXPERT_NETWORK}),
+}
+#: The labels of a row: one each, without the row that only fills the batch, or one for each position.
+LABELS = {"series:classes": (T, T - 2, 0, 1)}
+
+
+@pytest.mark.parametrize("case", fast_are(["encoder_classifier", "series:classes"], [*LABELLED]))
+def test_a_task_without_a_token_mask_has_the_auxiliary_losses_of_its_model(case, batch):
+    task, section = LABELLED[case]
+    structure, parameters, statistics = of_model(case.split(":")[0], section)
+    rng = np.random.default_rng(2)
+    counts = np.array(LABELS.get(case, (1, 1, 0, 1)))
+    batch = {
+        "source": batch["source"], "other": batch["source"][::-1], **images_and_series(rng),
+        "label": jnp.array([3, 0, -1, 4]), "value": jnp.array([0.5, -1.0, jnp.nan, 2.0]),
+        "target": jnp.where(np.arange(T) < counts[:, None], 3, -1),
+    }  # fmt: skip
+    method = "log_probabilities" if isinstance(task, Classification) else "values"
+
+    def losses(parameters):
+        model = structure.merge(parameters, statistics)
+        found, aux = getattr(model, method)(batch)
+        if case == "pair_classifier":
+            aux = [model.vector(batch[side], batch, None)[1] for side in ("source", "other")]
+        without = SimpleNamespace(**{method: lambda batch, key: (found, {})})
+        total, sums = task.loss(model, batch, None)
+        return total - task.loss(without, batch, None)[0], (sums, [*under_loss({"model": aux}).values()])
+
+    (extra, (sums, rows)), gradients = jax.jit(jax.value_and_grad(losses, has_aux=True))(parameters)
+    assert len(rows) == (2 if case == "pair_classifier" else 1)
+    expected = sum(float(np.sum(np.asarray(one, np.float64) * counts)) for one in rows)
+    assert expected > 1 and float(extra) == pytest.approx(expected, rel=1e-3)
+    assert float(sums["auxiliary_loss"]) == float(sums["balance"]) == pytest.approx(expected, rel=1e-5)
+    assert 0 < float(sums["dropped"]) < counts.sum()
+    (router,) = (x for name, x in gradients.items() if name.endswith("router.kernel"))
+    assert (np.abs(router).max((1, 2)) > 1e-4).all()

@@ -17,15 +17,18 @@ from attention_research.models.classifiers.encoder_classifier import EncoderClas
 
 
 class PairClassifier(EncoderClassifier):
-    """A model with `log_probabilities` of the "source" and "other" [B S] of a batch. The aux is that of the source."""
+    """A model with `log_probabilities` of the "source" and "other" [B S] of a batch.
+
+    The aux is that of the source, with that of the other sequence under "other".
+    """
 
     pooled = 4
 
     def log_probabilities(
         self, batch: Mapping[str, Array], *, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, "B C"], dict[str, Any]]:
-        """(log p of each class, aux of the source). Without a key, dropout is off."""
+        """(log p of each class, aux). Without a key, dropout is off."""
         keys = (None, None) if key is None else jax.random.split(key)
         a, aux = self.vector(batch["source"], batch, keys[0])
-        b, _ = self.vector(batch["other"], batch, keys[1])
-        return self.read_out(jnp.concatenate([a, b, a * b, a - b], axis=1)), aux
+        b, other = self.vector(batch["other"], batch, keys[1])
+        return self.read_out(jnp.concatenate([a, b, a * b, a - b], axis=1)), {**aux, "other": other}
