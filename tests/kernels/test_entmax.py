@@ -75,6 +75,18 @@ def test_ties_share_the_weight_and_one_key_takes_it_all():
         np.testing.assert_allclose(got, [[1 / 3, 1 / 3, 1 / 3, 0], [1, 0, 0, 0]], atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_alpha_near_1_is_almost_the_softmax(dtype, normal):
+    row, alpha = jnp.asarray(4 * normal(3, 13), dtype), 1 + 2.0**-10
+    weights, gradient = jax.jit(
+        lambda row, alpha: (entmax(row, alpha), jax.grad(lambda *x: entmax(*x)[:, 0].sum(), (0, 1))(row, alpha))
+    )(row, jnp.array([alpha], jnp.float32))
+    assert weights.dtype == dtype
+    expected = [entmax64(one, alpha) for one in np.asarray(row, np.float64)]
+    np.testing.assert_allclose(np.float64(weights), expected, atol=1e-3 if dtype == "float32" else 4e-3)
+    assert all(np.isfinite(np.float64(one)).all() for one in gradient)
+
+
 @pytest.mark.slow
 def test_the_derivative_by_alpha_is_that_of_the_search():
     row, step = np.random.default_rng(0).standard_normal(11), 1e-6

@@ -270,6 +270,22 @@ def test_a_layer_is_its_kernel_on_its_projections(name):
     assert weights.shape == (B, N, T, T) and not np.any(np.where(hidden, weights, 0))
 
 
+@pytest.mark.parametrize("start", [-6.0, -15.0, -17.0, -100.0])
+def test_heads_of_entmax_may_learn_the_softmax(start):
+    layer = lookup("causal_attention", "entmax")(width=D, num_heads=N, head_width=H, rngs=nnx.Rngs(0))
+    layer.alpha_scale[...] = jnp.full((N,), start)
+    scores = jnp.float32(2 * np.random.default_rng(0).standard_normal((B, N, T, T)))
+
+    def weights_and_gradient(weigh):
+        first = lambda scores: jnp.sum(weigh(scores)[..., 0])
+        return jax.jit(lambda scores: (weigh(scores), jax.grad(first)(scores)))(scores)
+
+    found = weights_and_gradient(lambda scores: layer.weigh(scores, None))
+    np.testing.assert_allclose(found[0].sum(-1), 1, atol=1e-4)
+    for ours, theirs in zip(found, weights_and_gradient(jax.nn.softmax), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=0.01)
+
+
 @pytest.mark.slow
 def test_the_first_scores_of_scalable_softmax_are_plain_on_average():
     target, sizes = lookup("causal_attention", "length_scaled"), {"width": D, "num_heads": N, "head_width": H}

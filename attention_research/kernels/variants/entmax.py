@@ -11,6 +11,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.variants.row_blocks import attend_by_rows
 from attention_research.kernels.variants.sparsemax import below_largest, powers_above
@@ -21,18 +22,21 @@ def entmax(
 ) -> Float[Array, "*B S"]:
     """alpha-entmax over the visible entries of the last axis, or 0 with gradient 0 if no entry is visible.
 
-    `alpha` broadcasts against [*B 1]. It is above 1 and at most 2. In float32 the relative error of a weight is about
-    1e-7 / (alpha - 1).
+    `alpha` broadcasts against [*B 1]. It is above 1 and at most 2. The weights are computed in at least float32, where
+    their relative error is about 1e-7 / (alpha - 1). The smallest supported alpha - 1 is 2^-10. Far below it, the
+    weights do not sum to 1.
 
     >>> print(entmax(jnp.array([1.0, 0.8, -1.0]), jnp.array([2.0])))
     [0.6 0.4 0. ]
     """
     if logits.shape[-1] == 0:
         return logits
+    dtype, logits = logits.dtype, logits.astype(accumulator(logits.dtype))
     logits = logits if visible is None else jnp.where(visible, logits, -jnp.inf)
     alpha = alpha.astype(logits.dtype)
     power = 1 / (alpha - 1)
-    return powers_above((alpha - 1) * below_largest(logits, -2 * power), power, logits > -jnp.inf)
+    weights = powers_above((alpha - 1) * below_largest(logits, -2 * power), power, logits > -jnp.inf)
+    return weights.astype(dtype)
 
 
 def entmax_attention(
@@ -50,9 +54,9 @@ def entmax_attention(
 ) -> Float[Array, "B T N Hv"]:
     """entmax(q k scale, alpha_n) value, with memory linear in the keys.
 
-    `alpha` is [N] or [1], above 1 and at most 2. `block_size` queries are computed at a time. Other arguments are those
-    of `dot_product_attention`. A query with no visible key gives 0 with gradient 0. Raises ValueError naming the
-    argument and the axis.
+    `alpha` is [N] or [1], at least 1 + 2^-10 and at most 2. `block_size` queries are computed at a time. Other
+    arguments are those of `dot_product_attention`. A query with no visible key gives 0 with gradient 0. Raises
+    ValueError naming the argument and the axis.
 
     >>> x, value = jnp.array([0.0, 2.0]).reshape(1, 2, 1, 1), jnp.eye(2)[None, :, None]  # the result shows the weights
     >>> print(entmax_attention(x, x, value, jnp.array([1.5]))[0, :, 0])
