@@ -8,9 +8,11 @@ from flax import nnx
 
 from attention_research.config import build_model
 from attention_research.errors import ConfigError
+from attention_research.kernels import sinusoidal_positions
 from attention_research.layers.positions.concatenated import ConcatenatedPositions
 from attention_research.layers.positions.conditional import ConditionalPositions
 from attention_research.layers.positions.learned import LearnedPositions
+from attention_research.layers.positions.sinusoidal import SinusoidalPositions
 from attention_research.layers.positions.sinusoidal_halves import SinusoidalHalves
 
 
@@ -43,6 +45,35 @@ def test_rows_longer_than_the_table_are_refused_and_packed_ones_are_not():
         layer(jnp.zeros((2, 5, 6)), jnp.arange(5)[None])
     packed = jnp.array([[0, 1, 2, 0, 1], [0, 1, 0, 1, 2]])
     np.testing.assert_array_equal(layer(jnp.zeros((2, 5, 6)), packed), layer.table[...][packed])
+
+
+#: The layers with a table of positions -> (the layer, the rows that it gives for embeddings of 0).
+TABLES = {
+    "learned": (LearnedPositions, lambda layer: layer.table[...]),
+    "sinusoidal": (SinusoidalPositions, lambda layer: sinusoidal_positions(4, 6)),
+    "sinusoidal_halves": (SinusoidalHalves, lambda layer: sinusoidal_positions(4, 6)[:, [0, 2, 4, 1, 3, 5]]),
+    "concatenated": (ConcatenatedPositions, lambda layer: sinusoidal_positions(4, 6) @ layer.kernel[...][6:]),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("rows", [1, 2])
+def test_no_position_beyond_the_table_gets_another_ones_row(kind, rows):
+    """A batch of one row may be a packed one, so that a compiled program computes NaN."""
+    make, expected = TABLES[kind]
+    layer = make(width=6, max_length=4, rngs=nnx.Rngs(0))
+    x, longer = jnp.zeros((rows, 6, 6)), jnp.arange(6, dtype=jnp.int32)[None]
+    with pytest.raises(ValueError, match=r"positions: .*, but the table has 4 rows; set max_length"):
+        layer(x, longer)
+    compiled = jax.jit(lambda *given: layer(*given))
+    packed = jnp.array([[0, 1, 2, 3, 0, 1]])
+    if rows == 1:
+        found = compiled(x, longer)
+        np.testing.assert_allclose(found[0, :4], expected(layer), atol=1e-6)
+        assert np.isnan(found[0, 4:]).all()
+    together = packed if rows == 1 else jnp.tile(packed, (rows, 1))
+    for call in (layer, compiled):
+        np.testing.assert_allclose(call(x, together)[-1], expected(layer)[packed[0]], atol=1e-6)
 
 
 @pytest.mark.parametrize("kernel_width", [3, 4, 9])

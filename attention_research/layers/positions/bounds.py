@@ -1,23 +1,37 @@
-"""Checks that rows are not longer than a table of positions. JAX would silently use the last position for the rest."""
+"""Reads a table of positions, and checks that rows are not longer. JAX would silently use the last position for the
+rest."""
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from attention_research.kernels.integers import as_int32
 from attention_research.kernels.symbolic import may_exceed, symbolic
 
 
-def check_length(kind: str, x: Float[Array, "B T D"], positions: Int[Array, "#B T"], rows: int) -> None:
-    """Raises ValueError if rows that share their positions [1 T] are longer than the table.
+def rows_at(
+    kind: str, table: Float[Array, "P D"], x: Float[Array, "B T D"], positions: Int[Array, "#B T"]
+) -> Float[Array, "#B T D"]:
+    """table[positions] in the dtype of x. Raises ValueError if rows that share their positions [1 T] are longer than
+    the table.
 
-    A packed row may be longer, because its positions restart with every example. A symbolic length must have a
-    constraint that bounds it.
+    A packed row may be longer, because its positions restart with every example. A single row may be packed or not, so
+    that its positions are checked. In a compiled program they are unknown, and those beyond the table give NaN. A
+    symbolic length must have a constraint that bounds it.
     """
-    (batch, length), shared = x.shape[:2], positions.shape[0] == 1
+    (batch, length), shared, rows = x.shape[:2], positions.shape[0] == 1, table.shape[0]
     if shared and symbolic(length) and may_exceed(length, rows):
         raise ValueError(
             f"{kind} positions: axis T: expected a symbolic size of at most the table's {rows} rows, got {length}; "
             f"give jax.export.symbolic_shape the constraint '{length} <= {rows}'"
         )
-    if shared and not symbolic(batch, length) and batch > 1 and length > rows:
-        raise ValueError(f"{kind} positions: {x.shape[1]} tokens, but the table has {rows} rows; set max_length")
+    positions = as_int32("positions", positions)
+    if not shared or symbolic(length) or length <= rows:
+        return table[positions].astype(x.dtype)
+    if not symbolic(batch) and batch > 1:
+        raise ValueError(f"{kind} positions: {length} tokens, but the table has {rows} rows; set max_length")
+    if not isinstance(positions, jax.core.Tracer) and (last := int(jnp.max(positions))) >= rows:
+        raise ValueError(f"{kind} positions: position {last}, but the table has {rows} rows; set max_length")
+    return table.at[positions].get(mode="fill", fill_value=jnp.nan).astype(x.dtype)

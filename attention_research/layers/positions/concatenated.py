@@ -10,16 +10,16 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels import sinusoidal_positions
-from attention_research.kernels.integers import as_int32
 from attention_research.kernels.positions import project_concatenated
 from attention_research.layers.linear import glorot_uniform
+from attention_research.layers.positions.bounds import rows_at
 from attention_research.signatures import Positive
 
 
 class ConcatenatedPositions(nnx.Module):
     """Projects the concatenation of embeddings and positions with W [2 D, D], without a bias: 2 D^2 parameters.
 
-    Positions [B T] count from 0 and are below `max_length`.
+    Positions [B T] count from 0 and are below `max_length` (`rows_at`).
     """
 
     def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
@@ -27,5 +27,5 @@ class ConcatenatedPositions(nnx.Module):
         self.kernel = nnx.Param(glorot_uniform(rngs.params(), (2 * width, width), jnp.float32))
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
-        encoding = sinusoidal_positions(self.max_length, self.width)[as_int32("positions", positions)].astype(x.dtype)
+        encoding = rows_at("concatenated", sinusoidal_positions(self.max_length, self.width), x, positions)
         return project_concatenated(x, encoding, self.kernel[...])

@@ -7,15 +7,14 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from attention_research.kernels.integers import as_int32
-from attention_research.layers.positions.bounds import check_length
+from attention_research.layers.positions.bounds import rows_at
 from attention_research.signatures import Positive
 
 
 class LearnedPositions(nnx.Module):
     """Adds one learned vector per position, from a table of `max_length` vectors initialized from N(0, 1/width).
 
-    Raises ValueError if rows are too long (`check_length`).
+    Raises ValueError if rows are too long (`rows_at`).
 
     >>> layer = LearnedPositions(width=4, max_length=16, rngs=nnx.Rngs(0))
     >>> layer(jnp.zeros((1, 2, 4)), jnp.arange(2)[None]).shape
@@ -26,5 +25,4 @@ class LearnedPositions(nnx.Module):
         self.table = nnx.Param(jax.random.normal(rngs.params(), (max_length, width), jnp.float32) * width**-0.5)
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
-        check_length("learned", x, positions, self.table.shape[0])
-        return x + self.table[...][as_int32("positions", positions)].astype(x.dtype)
+        return x + rows_at("learned", self.table[...], x, positions)

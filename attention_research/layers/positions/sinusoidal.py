@@ -6,15 +6,14 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels import sinusoidal_positions
-from attention_research.kernels.integers import as_int32
-from attention_research.layers.positions.bounds import check_length
+from attention_research.layers.positions.bounds import rows_at
 from attention_research.signatures import Positive
 
 
 class SinusoidalPositions(nnx.Module):
     """Adds sinusoidal encodings to the embeddings.
 
-    Positions [B T] count from 0 and are below `max_length` (`check_length`).
+    Positions [B T] count from 0 and are below `max_length` (`rows_at`).
 
     >>> layer = SinusoidalPositions(width=4, max_length=16, rngs=nnx.Rngs(0))
     >>> print(layer(jnp.zeros((1, 2, 4)), jnp.arange(2)[None]))
@@ -27,5 +26,4 @@ class SinusoidalPositions(nnx.Module):
         self.width, self.max_length = width, max_length
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
-        check_length("sinusoidal", x, positions, self.max_length)
-        return x + sinusoidal_positions(self.max_length, self.width)[as_int32("positions", positions)].astype(x.dtype)
+        return x + rows_at("sinusoidal", sinusoidal_positions(self.max_length, self.width), x, positions)

@@ -11,15 +11,14 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels import sinusoidal_positions
-from attention_research.kernels.integers import as_int32
-from attention_research.layers.positions.bounds import check_length
+from attention_research.layers.positions.bounds import rows_at
 from attention_research.signatures import Positive
 
 
 class SinusoidalHalves(nnx.Module):
     """Adds sinusoidal encodings to the embeddings.
 
-    Positions [B T] count from 0 and are below `max_length` (`check_length`).
+    Positions [B T] count from 0 and are below `max_length` (`rows_at`).
     """
 
     def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
@@ -27,7 +26,6 @@ class SinusoidalHalves(nnx.Module):
         self.width, self.max_length = width, max_length
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
-        check_length("sinusoidal", x, positions, self.max_length)
         interleaved = sinusoidal_positions(self.max_length, self.width)
         table = jnp.concatenate([interleaved[:, 0::2], interleaved[:, 1::2]], axis=1)
-        return x + table[as_int32("positions", positions)].astype(x.dtype)
+        return x + rows_at("sinusoidal", table, x, positions)
