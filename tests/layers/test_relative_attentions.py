@@ -117,6 +117,14 @@ def test_positions_are_added_to_queries_keys_and_values(is_causal):
     np.testing.assert_allclose(aux["attention_weights"], weights, atol=2e-6)
 
 
+def test_positions_beyond_the_largest_are_refused():
+    layer, x = made("positional", max_length=T - 1)
+    message = f"positional attention: {T} positions; expected at most max_length {T - 1}"
+    for arrays in ((x,), (x[:, :2], x)):
+        with pytest.raises(ValueError, match=message):
+            layer(*(jnp.asarray(array, jnp.float32) for array in arrays))
+
+
 @pytest.mark.parametrize(
     "kind", ["alibi", "rotary", "relative", "relative_keys", "relative_values", "relative_keys_bias"]
 )

@@ -290,6 +290,9 @@ def test_settings_that_are_refused():
     structure, w = made("streaming", {"window": 1})
     with pytest.raises(ValueError, match="streaming attention takes only a key mask"):
         forward(structure, w, np.ones((1, 3, D)), mask=jnp.ones((1, 1, 3, 3), bool))
+    structure, w = made("sinkhorn", {"block_size": 2, "max_length": 4})
+    with pytest.raises(ValueError, match="Sinkhorn: 5 positions are 3 blocks; expected at most 2 blocks"):
+        forward(structure, w, np.ones((1, 5, D)))
 
 
 def sinkhorn_blocks(w, k):

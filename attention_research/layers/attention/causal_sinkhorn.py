@@ -22,7 +22,8 @@ from attention_research.signatures import Positive
 class CausalSinkhornAttention(MultiHeadAttention):
     """Sinkhorn attention with blocks of `block_size` positions, for sequences up to `max_length`.
 
-    `iterations` is the number of Sinkhorn normalization steps. Raises ValueError for packed rows.
+    `iterations` is the number of Sinkhorn normalization steps. Raises ValueError for packed rows and beyond
+    `max_length`.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class CausalSinkhornAttention(MultiHeadAttention):
         flat = key.reshape(*key.shape[:2], -1)
         blocks = block_summaries(flat, self.block_size, mask=real)
         before = jnp.cumsum(blocks, axis=1) - blocks
-        count = blocks.shape[1]
+        count, most = blocks.shape[1], self.sort.kernel[...].shape[1]
+        if count > most:
+            raise ValueError(f"Sinkhorn: {key.shape[1]} positions are {count} blocks; expected at most {most} blocks")
         return self.sort(before.reshape(*blocks.shape[:2], *key.shape[2:])).swapaxes(1, 2)[..., :count]
 
     def mix(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from attention_research.kernels import sinusoidal_positions
+from attention_research.kernels.symbolic import may_exceed
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
 from attention_research.signatures import Positive
 
@@ -21,7 +22,8 @@ class PositionalAttention(MultiHeadAttention):
     """Attention with positions added to queries, keys and values, for sequences up to `max_length`.
 
     It has no parameters besides the projections. A cache holds keys and values without positions, and each decoding
-    step adds the positions to all of them.
+    step adds the positions to all of them. Raises ValueError for longer sequences, and for a symbolic length that may
+    be longer.
     """
 
     def __init__(self, *, max_length: Positive, **inherited: Any):
@@ -30,6 +32,11 @@ class PositionalAttention(MultiHeadAttention):
 
     def prepare(self, query: Array, key: Array, value: Array, where: Where) -> tuple[Array, Array, Array]:
         """Adds positions to queries, keys and values. The first query is at position `where.offset`."""
+        for length in (query.shape[1], key.shape[1]):
+            if may_exceed(length, self.max_length):
+                raise ValueError(
+                    f"positional attention: {length} positions; expected at most max_length {self.max_length}"
+                )
 
         def placed(x: Array, first: Any) -> Array:
             places = first + jnp.arange(x.shape[1], dtype=jnp.int32)
