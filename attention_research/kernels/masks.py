@@ -7,6 +7,7 @@ are not computed.
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from attention_research.kernels.integers import as_int32
@@ -38,7 +39,7 @@ def window_mask(
      [1 1 0 0]
      [0 1 1 0]]
     """
-    left, right = (window, window) if isinstance(window, int) else window
+    left, right = (window, window) if isinstance(window, int | np.integer) else window
     if left < 0 or right < 0:
         raise ValueError(f"window: expected (left, right) of at least 0, got {window!r}")
     offset = jnp.arange(key_length)[None, :] - jnp.arange(query_length)[:, None] - query_offset

@@ -509,6 +509,22 @@ def test_lengths_and_segments_of_every_width_are_the_same(dtype):
             np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({"local_window_size": np.int64(1)}, {"local_window_size": 1}),
+        ({"local_window_size": (np.int64(2), np.int32(1))}, {"local_window_size": (2, 1)}),
+        ({"query_offset": np.int64(2)}, {"query_offset": 2}),
+        ({"query_offset": np.array(2)}, {"query_offset": 2}),
+        ({"query_offset": np.array([0, 1])}, {"query_offset": jnp.array([0, 1])}),
+    ],
+    ids=["window", "sides", "offset", "offset_array", "offsets"],
+)
+def test_numbers_and_offsets_may_be_numpys(ours, theirs, unchecked):
+    attend = lambda where: dot_product_attention(*arrays()[:3], is_causal=True, **where)
+    np.testing.assert_array_equal(attend(ours), attend(theirs))
+
+
 @pytest.mark.parametrize("arguments, message", ERRORS.values(), ids=ERRORS)
 def test_errors_name_the_argument_and_the_axis(arguments, message, unchecked):
     for function in (dot_product_attention, explain_implementation):

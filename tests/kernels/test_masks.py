@@ -31,6 +31,11 @@ def test_a_position_mask_equals_its_rule(mask, rule):
     np.testing.assert_array_equal(mask[0, 0], pairs(rule))
 
 
+@pytest.mark.parametrize("window", [np.int64(2), (np.int64(2), np.int64(2))], ids=["one", "two"])
+def test_a_window_may_be_numpys(window, unchecked):
+    np.testing.assert_array_equal(window_mask(T, S, window), window_mask(T, S, 2))
+
+
 def test_segments_keep_packed_examples_apart_and_padding_out():
     query, key = np.array([[1, 1, 2, 2, 0]]), np.array([[1, 2, 2, 3, 0, 0, 1]])
     mask = segment_mask(jnp.asarray(query), jnp.asarray(key))

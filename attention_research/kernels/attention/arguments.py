@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.precision import accumulator
@@ -60,7 +61,7 @@ def band(
     query_offset: int | None = 0,
 ) -> tuple[int | None, int | None]:
     """The band (left, right) of visible keys. A bound without effect becomes None. `query_offset` None: not static."""
-    left, right = (window, window) if isinstance(window, int) or window is None else window
+    left, right = (window, window) if isinstance(window, int | np.integer) or window is None else window
     if (left is not None and left < 0) or (right is not None and right < 0):
         raise ValueError(f"local_window_size: expected (left, right) of at least 0, got {window!r}")
     if is_causal:
@@ -159,7 +160,7 @@ def prepare(
         if not jnp.issubdtype(sink.dtype, jnp.floating):
             raise ValueError(f"sink: expected floating point, got {sink.dtype}")
     offsets = None
-    if isinstance(query_offset, jax.Array) or symbolic(query_offset):
+    if isinstance(query_offset, jax.Array) or symbolic(query_offset) or np.ndim(query_offset) > 0:
         query_offset, offsets = None, _offsets(jnp.asarray(query_offset), B)
     sides = band(is_causal, local_window_size, T, S, None if query_offset is None else operator.index(query_offset))
     arrays = Arrays(
