@@ -31,6 +31,13 @@ def test_frequencies_of_the_example():
     assert round(yarn_magnitude(4), 6) == 1.138629
 
 
+@pytest.mark.parametrize("length", [1, 4, 6])
+def test_yarn_interpolates_all_pairs_if_none_turns_once(length):
+    assert length * 1.0 < 2 * np.pi  # the angle of the first pair, which turns most
+    found = yarn_frequencies(64, factor=4, original_length=length)
+    np.testing.assert_allclose(found, interpolated_frequencies(64, factor=4), rtol=1e-12)
+
+
 def test_dynamic_frequencies_are_plain_up_to_the_original_length():
     at = lambda n: dynamic_ntk_frequencies(8, factor=2, length=n, original_length=32)
     np.testing.assert_array_equal(at(7), at(32))
@@ -79,6 +86,8 @@ def test_mistakes_are_named(normal, unchecked):
         longrope_frequencies(H, [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match=r"factor: expected at least 1, got 0\.5"):
         yarn_frequencies(H, factor=0.5, original_length=32)
+    with pytest.raises(ValueError, match="original_length: expected at least 2, got 1"):
+        longrope_magnitude(2.0, 1)
 
 
 @pytest.mark.parametrize("offset", [0, 9])

@@ -77,7 +77,9 @@ def yarn_frequencies(
     """YaRN, "NTK-by-parts": pairs that turn more than `beta_fast` times in the original length keep their frequency.
 
     Those that turn less than `beta_slow` times are interpolated. In between, the share of interpolation is linear in
-    the number of the pair, between bounds that are rounded outwards, as in the released code.
+    the number of the pair, between bounds that are rounded outwards, as in the released code. If the original length is
+    so short that all pairs turn less than `beta_slow` times, all are interpolated. The released code then keeps the
+    first one or all.
 
     >>> yarn_frequencies(8, factor=4.0, original_length=32).tolist()
     [1.0, 0.025, 0.0025, 0.00025]
@@ -85,7 +87,8 @@ def yarn_frequencies(
     _check(factor, original_length=original_length)
     pair = lambda turns: width * math.log(original_length / (turns * 2 * math.pi)) / (2 * math.log(base))
     low, high = max(math.floor(pair(beta_fast)), 0), min(math.ceil(pair(beta_slow)), width - 1)
-    ramp = np.clip((np.arange(width // 2) - low) / (high - low if high != low else 0.001), 0, 1)
+    pairs = np.arange(width // 2)
+    ramp = np.clip((pairs - low) / (high - low), 0, 1) if high > low else pairs > pair(beta_slow)
     plain = frequencies(width, base)
     return plain * (1 - ramp) + plain / factor * ramp
 
@@ -131,13 +134,15 @@ def longrope_frequencies(width: int, factors: Sequence[float | int], *, base: fl
 
 
 def longrope_magnitude(factor: float | int, original_length: int) -> float:
-    """sqrt(1 + log(factor) / log(original_length)): the factor of queries and of keys.
+    """sqrt(1 + log(factor) / log(original_length)): the factor of queries and of keys. The length is at least 2.
 
     >>> round(longrope_magnitude(32.0, 32), 4)
     1.4142
     """
-    _check(factor, original_length=original_length)
-    return 1.0 if factor == 1 else math.sqrt(1 + math.log(factor) / math.log(original_length))
+    _check(factor)
+    if original_length < 2:
+        raise ValueError(f"original_length: expected at least 2, got {original_length}")
+    return math.sqrt(1 + math.log(factor) / math.log(original_length))
 
 
 def llama3_frequencies(
