@@ -16,8 +16,8 @@ STEPS = 1 << 16
 def dropout(x: Float[Array, "*A"], rate: float, key: Key[Array, ""] | None) -> Float[Array, "*A"]:
     """Zeroes each value of x with probability `rate` and divides the others by 1 - rate. Without a key, returns x.
 
-    The rate is rounded to a multiple of 1 / 65,536, also in the divisor, so that the expectation is x. A `Varied` rate
-    (a value that is known only when the program runs) zeroes the same values as the equal constant rate.
+    The rate is rounded to a multiple of 1 / 65,536 below 1, also in the divisor, so that the expectation is x. A
+    `Varied` rate (a value that is known only when the program runs) zeroes the same values as the equal constant rate.
 
     >>> x = jnp.ones((1000,))
     >>> dropout(x, 0.5, None) is x  # without a key
@@ -28,7 +28,7 @@ def dropout(x: Float[Array, "*A"], rate: float, key: Key[Array, ""] | None) -> F
     """
     rate = value(rate)
     varies = isinstance(rate, jax.Array)
-    threshold = jnp.round(rate * STEPS) if varies else round(rate * STEPS)
+    threshold = jnp.minimum(jnp.round(rate * STEPS), STEPS - 1) if varies else min(round(rate * STEPS), STEPS - 1)
     if key is None or (not varies and threshold == 0):
         return x
     *lead, width = x.shape or (1,)

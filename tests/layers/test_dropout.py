@@ -11,6 +11,7 @@ from scipy import stats
 
 from attention_research.layers.block import Block
 from attention_research.layers.dropout import dropout
+from attention_research.parallel.replica_settings import Varied, scope
 
 
 def kept(rate: float, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
@@ -23,6 +24,19 @@ def test_as_many_values_are_dropped_as_the_rate_says(rate):
     n = x.size
     assert stats.binomtest(int((x == 0).sum()), n, rate).pvalue > 1e-3
     np.testing.assert_allclose(x[x != 0], 1 / (1 - rate), rtol=1e-4)
+
+
+@pytest.mark.parametrize("rate", [0.99999, 0.999999])
+def test_the_largest_rate_is_one_step_below_1(rate):
+    x = kept(rate, (1000, 2000))
+    assert 0 < (x != 0).sum() < 100  # 31 on average
+    np.testing.assert_array_equal(x[x != 0], 65536)
+
+    def varied(rate):
+        with scope({"rate": rate}):
+            return dropout(jnp.ones(x.shape), Varied(0.5, "rate"), jax.random.key(0))
+
+    np.testing.assert_array_equal(jax.jit(varied)(rate), x)
 
 
 def test_every_column_is_dropped_at_the_same_rate():
