@@ -11,6 +11,7 @@ import pytest
 from jax import export
 
 from attention_research.kernels import dot_product_attention, explain_implementation
+from attention_research.kernels.variants import sigmoid_attention
 from tests.catalogue import Mechanism, mechanisms
 
 #: The tests' run-time checks would refuse symbolic sizes, since the annotations say int.
@@ -79,6 +80,16 @@ def test_one_program_is_right_at_two_lengths(mechanism):
         inputs = mechanism.arrays({axis: size for axis, size in larger.items() if axis not in mechanism.sizes})
         for got, want in zip(program.call(inputs), jax.jit(mechanism.call)(inputs), strict=True):
             np.testing.assert_allclose(got, want, atol=2e-5, rtol=2e-5)
+
+
+def test_the_bias_of_sigmoid_attention_follows_the_length():
+    keys, *_ = export.symbolic_shape("s")
+    shape = jax.ShapeDtypeStruct((2, keys, 3, 5), jnp.float32)
+    attend = jax.jit(lambda x: sigmoid_attention(x, x, x, is_causal=True))
+    program = export.export(attend)(shape)
+    for length in (7, 11):
+        x = jnp.float32(np.random.default_rng(length).standard_normal((2, length, 3, 5)))
+        np.testing.assert_allclose(program.call(x), attend(x), atol=1e-5)
 
 
 def test_the_reference_is_chosen_and_the_others_say_why_not():

@@ -8,12 +8,14 @@ vary, pass the bias.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import symbolic
 from attention_research.kernels.variants.row_blocks import attend_by_rows
 
 
@@ -43,13 +45,18 @@ def sigmoid_attention(
     check_shapes(query=(query, "B T N H"), logit_bias=(logit_bias, "#N"))
 
     def weigh(logits: Array, visible: Array | None) -> Array:
-        offset = jnp.full((1,), -math.log(key.shape[1])) if logit_bias is None else logit_bias
+        offset = jnp.full((1,), -_log(key.shape[1])) if logit_bias is None else logit_bias
         return sigmoid_weights(logits, offset.astype(logits.dtype)[:, None, None], visible)
 
     return attend_by_rows(
         query, key, value, mask, weigh, scale=scale, is_causal=is_causal, local_window_size=local_window_size,
         block_size=block_size,
     )  # fmt: skip
+
+
+def _log(length: Any) -> float | Float[Array, ""]:
+    """The logarithm of a length, which may be symbolic."""
+    return jnp.log(jnp.asarray(length).astype(jnp.float32)) if symbolic(length) else math.log(length)
 
 
 def sigmoid_weights(
