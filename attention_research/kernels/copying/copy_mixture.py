@@ -34,8 +34,9 @@ def copy_mixture_log_probability(
     `copyable` is True where c_j = m and c_j is not padding. `vocabulary_log_probability` is log p_vocab(m), or -inf if
     m is not in the vocabulary. `unknown` is True where m is generated as the unknown word. In the paper, mu = exp(-10)
     applies if m is unknown and can be copied. With `released`, it applies to every unknown m, 1e-7 is added to the copy
-    probability, and its logarithm is -1000 if nothing can be copied. Otherwise log 0 is the logarithm of the smallest
-    normal number, with gradient 0. Raises ValueError naming the axis.
+    probability, and its logarithm is -1000 if nothing can be copied. The logarithms of lambda, of 1 - lambda and of the
+    sum of kappa are at least that of the smallest normal number, with gradient 0 below it. Without `released`, the
+    result is -inf if m cannot be copied and is not in the vocabulary. Raises ValueError naming the axis.
 
     >>> weights = jnp.array([[[0.6, 0.3, 0.1]]])
     >>> copyable = jnp.array([[[True, False, True]]])  # the target stands at positions 0 and 2

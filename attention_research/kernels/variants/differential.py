@@ -36,7 +36,7 @@ def differential_lambda_init(layer: int | Int[Array, ""]) -> float | Float[Array
 def differential_lambda(
     lambda_query: Float[Array, "2 H"], lambda_key: Float[Array, "2 H"], *, lambda_init: float | Float[Array, ""]
 ) -> Float[Array, ""]:
-    """exp(q1 k1) - exp(q2 k2) + lambda_init, equation 2, in float32.
+    """exp(q1 k1) - exp(q2 k2) + lambda_init, equation 2, in float32. Products above 40 count as 40, with gradient 0.
 
     >>> print(differential_lambda(jnp.zeros((2, 4)), jnp.zeros((2, 4)), lambda_init=0.2))  # exp(0) - exp(0) + 0.2
     0.2

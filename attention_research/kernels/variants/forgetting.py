@@ -1,9 +1,10 @@
 """Forgetting attention (FoX), Lin et al. 2025 (arXiv 2503.02130): softmax(Q K^T scale + G_i - G_j) V with
 G_t = sum_{m<=t} log f_m.
 
-Each head has a forget gate f_m in (0, 1) at every position. A key loses log f_m in its logit for every position m after
-it, up to the query. Constant gates f = e^-m give ALiBi with slope m, gates of 1 plain attention. Packed examples need
-no reset, because only differences within an example count. The layer computes log f = log sigmoid(x W + b).
+Each head has a forget gate f_m in (0, 1) at every position. For every position m after a key, up to the query, log f_m,
+which is negative, is added to the logit of the key. Constant gates f = e^-m give ALiBi with slope m, gates of 1 plain
+attention. Packed examples need no reset, because only differences within an example count. The layer computes
+log f = log sigmoid(x W + b).
 """
 
 from __future__ import annotations

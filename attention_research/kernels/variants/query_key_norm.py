@@ -2,8 +2,9 @@
 softmax(LN(Q) LN(K)^T / sqrt(H)) V.
 
 The norm is over the width of a head, and its gain [H] is shared by the heads. ViT-22B has a layer norm without a bias
-(`center=True`). Later language models (Chameleon, OLMo 2, Qwen3, Gemma 3) have a root mean square norm
-(`center=False`), before rotary positions.
+(`center=True`). Qwen3 and Gemma 3 have a root mean square norm (`center=False`), before rotary positions. Other models
+differ: OLMo 2 normalizes the whole projection by its root mean square, before it is split into heads, and Chameleon has
+a layer norm with a gain and a bias for each head, with epsilon 1e-5.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ auxiliary loss trains it, the divergence of the softmax of its scores from the a
 model, the first features of q^I and k^I may be rotated by their positions. There, the features i and i + R/2 of R are a
 pair, here 2 i and 2 i + 1, which are other columns of the same projections. The released model has latent attention
 around the indexer; this layer has not.
+
+The paper trains in two stages: first the indexer alone, with attention to all keys, and then all parameters, with the
+chosen keys. A single training with a small `top_k` leaves out the first stage.
 """
 
 from __future__ import annotations

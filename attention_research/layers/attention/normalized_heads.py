@@ -1,7 +1,8 @@
 """Normalized queries and keys, Dehghani et al. 2023 (arXiv 2302.05442), section 2: softmax(N(Q) N(K)^T / sqrt(H)) V.
 
 The norm N is over the width of a head. Its gain [H] is shared by the heads. ViT-22B has a layer norm without a bias
-("layer"). Chameleon, OLMo 2, Qwen3 and Gemma 3 have a root mean square norm ("rms"), in front of rotary positions.
+("layer"). Qwen3 and Gemma 3 have a root mean square norm ("rms"), in front of rotary positions. OLMo 2, which
+normalizes all heads together, and Chameleon, whose layer norm has a gain and a bias for each head, differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The mixture of experts of Mesh TensorFlow with two experts per token: y = g1 E_1(x) + g2 E_2(x).
 
 Shazeer et al. 2018 (arXiv 1811.02084), described by Lepikhin et al. 2020 (GShard, arXiv 2006.16668), section 2.2 and
-algorithm 1. E_1 and E_2 are the two experts with the highest router probabilities.
+algorithm 1. E_1 and E_2 are the two experts with the highest router probabilities. The default threshold of the second
+expert, 0.2, is that of Mesh TensorFlow; algorithm 1 has 0.5.
 """
 
 from __future__ import annotations

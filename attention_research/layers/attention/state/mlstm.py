@@ -4,6 +4,10 @@ n_t = f_t n_(t-1) + i_t k_t, h_t = q_t C_t / max(|q_t n_t|, 1).
 f = sigmoid(x W_f + b_f) and i = exp(x W_i + b_i), numbers per head. Keys are half as wide as values, the heads are
 normalized and multiplied by sigmoid(x W_O), and there is no convolution, as in xLSTM 7B (arXiv 2503.13427). b_f starts
 evenly spaced from 3 to 6 over the heads, and b_i at 0.
+
+xLSTM 7B differs in the gates and the norm. There, b_i starts at -10, W_f and W_i at 0 (here as other projections), both
+arguments of the gates are capped by 15 tanh(a / 15), and the norm of a head is a layer norm (here by its root mean
+square).
 """
 
 from __future__ import annotations
