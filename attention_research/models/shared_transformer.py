@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from attention_research.errors import ConfigError
 from attention_research.layers.block import Block
 from attention_research.models.decoder import Decoder
 from attention_research.models.transformer import Transformer
@@ -19,13 +20,20 @@ from attention_research.models.transformer import Transformer
 class SharedTransformer(Transformer):
     """A `Transformer` whose decoder uses the layers of the encoder wherever both stacks have the same layer.
 
-    Raises ValueError if the layers of the two stacks differ in more than the attention of the decoder to the source.
+    Raises ValueError if the layers of the two stacks differ in more than the attention of the decoder to the source,
+    and ConfigError if a layer that they share is of another kind in the decoder.
     """
 
     def __init__(self, **inherited: Any):
         super().__init__(**inherited)
         for ours, theirs in self._pairs(self.decoder):
-            for name in _same(ours, theirs):
+            for name, other in _same(ours, theirs).items():
+                kinds = type(getattr(ours, name)).__name__, type(getattr(theirs, other)).__name__
+                if kinds[0] != kinds[1]:
+                    raise ConfigError(
+                        f"model.decoder.{name}: {kinds[0]}; the stacks of shared_transformer share their layers, "
+                        f"and the encoder has {kinds[1]}"
+                    )
                 delattr(ours, name)
 
     def _pairs(self, decoder: Decoder) -> list[tuple[Block, Block]]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attention_research.decoding import Greedy
+from attention_research.errors import ConfigError
 from tests.models.facts import QUICKLY, batch_of
 
 PRE_NORM = {
@@ -95,3 +96,5 @@ def test_stacks_that_do_not_fit_are_refused(small):
         small(kind="shared_transformer", encoder={"num_layers": 3})
     with pytest.raises(ValueError, match="steps of decoder and encoder must be equal"):
         small(kind="shared_transformer", encoder=PRE_NORM["encoder"])
+    with pytest.raises(ConfigError, match=r"^model\.decoder\.self_attention: RotaryAttention; .* has Standard"):
+        small(kind="shared_transformer", decoder={"self_attention": {"kind": "rotary"}})
