@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from attention_research.models.protocol import ScoresTokens
-from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums, running_updates
+from attention_research.tasks.auxiliary import running_updates, with_auxiliary
 from attention_research.tasks.evaluation import Evaluation, Scores
 from attention_research.tasks.evaluation_protocol import Floor, Metric
 
@@ -35,10 +35,7 @@ class Answers:
         counted = values["mask"] & (batch["answers"] != 0)
         nll = -jnp.sum(values["log_likelihood"], where=counted)
         right = jnp.sum((values["predicted"] == batch["target"]) & counted).astype(jnp.float32)
-        sums = {"negative_log_likelihood": nll, "correct": right, **auxiliary_sums(aux, counted)}
-        extra = auxiliary_loss(aux, counted)
-        total = nll if extra is None else nll + extra
-        sums |= {} if extra is None else {"auxiliary_loss": extra}
+        total, sums = with_auxiliary(nll, {"negative_log_likelihood": nll, "correct": right}, aux, counted)
         return total, {**jax.lax.stop_gradient(sums), **running_updates(aux)}
 
 

@@ -32,6 +32,16 @@ def auxiliary_sums(aux: Mapping[str, Any], mask: Bool[Array, "B T"]) -> dict[str
     return {name: _over_tokens(rows, mask) for name, rows in {**losses, **figures}.items()}
 
 
+def with_auxiliary(
+    total: Float[Array, ""], sums: Mapping[str, Array], aux: Mapping[str, Any], mask: Bool[Array, "B T"]
+) -> tuple[Float[Array, ""], dict[str, Array]]:
+    """(the loss with the auxiliary losses of the aux; the sums with each of them, their sum, and the figures)."""
+    named, extra = auxiliary_sums(aux, mask), auxiliary_loss(aux, mask)
+    if extra is None:
+        return total, {**sums, **named}
+    return total + extra, {**sums, **named, "auxiliary_loss": extra}
+
+
 def running_updates(aux: Mapping[str, Any]) -> dict[str, Any]:
     """{"updates": name -> new value of a running statistic} for the train step, or {} if the model has none."""
     return {UPDATES: flat_updates(aux[UPDATES])} if aux.get(UPDATES) else {}

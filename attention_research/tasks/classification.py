@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from attention_research.models.protocol import Classifies
-from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums, running_updates
+from attention_research.tasks.auxiliary import running_updates, with_auxiliary
 from attention_research.tasks.evaluation import Evaluation, Scores
 from attention_research.tasks.evaluation_protocol import ACCURACY, Metric
 
@@ -36,10 +36,7 @@ class Classification:
         label, real = jnp.maximum(batch["label"], 0), batch["label"] >= 0
         total = -jnp.sum(jnp.take_along_axis(log_p, label[:, None], axis=1)[:, 0], where=real)
         right = jnp.sum((jnp.argmax(log_p, axis=1) == label) & real).astype(jnp.float32)
-        sums = {"correct": right, **auxiliary_sums(aux, real[:, None])}
-        extra = auxiliary_loss(aux, real[:, None])
-        if extra is not None:
-            total, sums = total + extra, {**sums, "auxiliary_loss": extra}
+        total, sums = with_auxiliary(total, {"correct": right}, aux, real[:, None])
         return total, {**jax.lax.stop_gradient(sums), **running_updates(aux)}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from attention_research.models.protocol import MapsSeries
-from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
+from attention_research.tasks.auxiliary import with_auxiliary
 from attention_research.tasks.evaluation import Evaluation, Scores
 from attention_research.tasks.evaluation_protocol import Floor, Metric
 
@@ -34,11 +34,8 @@ class PositionClasses:
         target."""
         values, aux = model.values(batch, key=key)
         nll, right = measured(values, batch)
-        total, real = jnp.sum(nll), batch["target"] >= 0
-        sums = {"correct": jnp.sum(right).astype(jnp.float32), **auxiliary_sums(aux, real)}
-        extra = auxiliary_loss(aux, real)
-        if extra is not None:
-            total, sums = total + extra, {**sums, "auxiliary_loss": extra}
+        sums = {"correct": jnp.sum(right).astype(jnp.float32)}
+        total, sums = with_auxiliary(jnp.sum(nll), sums, aux, batch["target"] >= 0)
         return total, jax.lax.stop_gradient(sums)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from attention_research.models.protocol import MapsSeries
-from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
+from attention_research.tasks.auxiliary import with_auxiliary
 from attention_research.tasks.evaluation import Evaluation, Scores
 from attention_research.tasks.evaluation_protocol import Floor, Metric
 
@@ -33,10 +33,7 @@ class Regression:
         real = ~jnp.isnan(batch["value"])
         values, aux = model.values(batch, key=key)
         error = last(values) - jnp.where(real, batch["value"], 0.0)
-        total, sums = jnp.sum(jnp.square(error), where=real), auxiliary_sums(aux, real[:, None])
-        extra = auxiliary_loss(aux, real[:, None])
-        if extra is not None:
-            total, sums = total + extra, {**sums, "auxiliary_loss": extra}
+        total, sums = with_auxiliary(jnp.sum(jnp.square(error), where=real), {}, aux, real[:, None])
         return total, jax.lax.stop_gradient(sums)
 
 

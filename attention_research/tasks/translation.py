@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 from attention_research.models.protocol import ScoresTokens
 from attention_research.parallel.replica_settings import value
 from attention_research.signatures import Rate
-from attention_research.tasks.auxiliary import auxiliary_loss, auxiliary_sums
+from attention_research.tasks.auxiliary import with_auxiliary
 
 
 class Translation:
@@ -47,8 +47,5 @@ class Translation:
         smooth = -jnp.sum(values["smooth_log_likelihood"], where=values["mask"])
         smoothing = value(self.label_smoothing)
         total = (1.0 - smoothing) * nll + smoothing * smooth
-        sums = {"negative_log_likelihood": nll, **auxiliary_sums(aux, values["mask"])}
-        extra = auxiliary_loss(aux, values["mask"])
-        if extra is not None:
-            total, sums = total + extra, {**sums, "auxiliary_loss": extra}
+        total, sums = with_auxiliary(total, {"negative_log_likelihood": nll}, aux, values["mask"])
         return total, jax.lax.stop_gradient(sums), values, aux
