@@ -32,6 +32,6 @@ def rows_at(
         return table[positions].astype(x.dtype)
     if not symbolic(batch) and batch > 1:
         raise ValueError(f"{kind} positions: {length} tokens, but the table has {rows} rows; set max_length")
-    if not isinstance(positions, jax.core.Tracer) and (last := int(jnp.max(positions))) >= rows:
+    if not isinstance(positions, jax.core.Tracer) and (last := int(positions.max())) >= rows:
         raise ValueError(f"{kind} positions: position {last}, but the table has {rows} rows; set max_length")
     return table.at[positions].get(mode="fill", fill_value=jnp.nan).astype(x.dtype)
