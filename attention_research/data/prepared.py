@@ -1,8 +1,9 @@
 """The tokenised pairs of a data set in the cache: text -> vocabulary -> token arrays, each stored by its content.
 
-tokenizers/HASH.model     HASH is that of the training text and the tokenizer's settings tokens/HASH/              of
-the text of every split and the vocabulary index/HASH.json           of the files of the data set (names, sizes, times);
-points to the other two without reading text
+tokenizers/HASH.model  HASH is that of the training text and of the settings of the tokenizer
+tokens/HASH/           HASH is that of the text of every split and of the vocabulary
+index/HASH.json        HASH is that of the files of the data set (names, sizes, times); it names the other two, so that
+                       text that was prepared before is found without reading it
 """
 
 import contextlib
