@@ -296,6 +296,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "text_to_text": "attention_research.data.text_to_text:TextToText",
         "text": "attention_research.data.text:TextData",
         "windows": "attention_research.data.windows:Windows",
+        "text_files": "attention_research.data.text_files:TextFiles",
         "running_text": "attention_research.data.running_text:RunningText",
     },
     "objective": {

@@ -9,7 +9,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from attention_research.data.pairs import Pairs
 from attention_research.errors import ConfigError
 from attention_research.signatures import Child, Positive
 
-#: source file, target file
+#: The files of a split; of pairs, the source file and the target file.
 Paths = tuple[str, ...]
 SPLITS = ("train", "validation", "test")
 #: (whether the source has text, whether the target has) -> the reason for leaving the pair out
@@ -33,13 +33,12 @@ _EMPTY = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Files:
-    """The source and target file of each split, and the number of training pairs to read (None: all)."""
+class LocalFiles:
+    """The files of each split; a subclass defines `text`, and which splits may have none."""
 
     train: Paths
     validation: Paths
     test: Paths
-    train_examples: int | None = None
 
     def prepare(self, report: Callable[[str], None]) -> None:
         """Nothing has to be built."""
@@ -61,6 +60,27 @@ class Files:
     def contents(self, split: str) -> list[tuple[str, str]]:
         """The path and the SHA-256 of each file of a split; for a compressed file, that of its content."""
         return [(path, hashlib.sha256(read_content(path)).hexdigest()) for path in getattr(self, split)]
+
+    def kept(self, kept: Kept) -> Self:
+        """The same choice with the path of each split when the run of `kept` began, or the path of now."""
+        return dataclasses.replace(self, **{split: self._place(kept, split) for split in self.splits()})
+
+    def _place(self, kept: Kept, split: str) -> Paths:
+        """The files of a split. If both paths exist, the original ones are used unless they have changed."""
+        now, then = getattr(self, split), tuple(kept.files(split))
+        if then == now or not then or not all(Path(path).is_file() for path in then):
+            return now
+        if not all(Path(path).is_file() for path in now):
+            return then
+        same = all(hashlib.sha256(read_content(path)).hexdigest() == sha256 for path, sha256 in kept.contents(split))
+        return then if same else now
+
+
+@dataclasses.dataclass(frozen=True)
+class Files(LocalFiles):
+    """The source and target file of each split, and the number of training pairs to read (None: all)."""
+
+    train_examples: int | None = None
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """The sentences of a split, source and target, without the pairs in which a side is empty.
@@ -120,22 +140,12 @@ class FileData(Pairs):
     ):
         super().__init__(" and ".join(train), max_length, tokenizer, batching, train_examples)
         self.vocabulary_size = vocabulary_size
-        self._choice = Files(_placed(train), _placed(validation), _placed(test), train_examples)
+        self._choice = Files(placed(train), placed(validation), placed(test), train_examples)
 
     def take(self, kept: Kept, report: Callable[[str], None]) -> None:
         """As `Pairs.take`; a split is read from its path when the run began, or from the path in the config."""
-        self._choice = dataclasses.replace(self._choice, **{split: self._place(kept, split) for split in SPLITS})
+        self._choice = self._choice.kept(kept)
         super().take(kept, report)
-
-    def _place(self, kept: Kept, split: str) -> Paths:
-        """The files of a split. If both paths exist, the original ones are used unless they have changed."""
-        now, then = getattr(self._choice, split), tuple(kept.files(split))
-        if then == now or not then or not all(Path(path).is_file() for path in then):
-            return now
-        if not all(Path(path).is_file() for path in now):
-            return then
-        same = all(hashlib.sha256(read_content(path)).hexdigest() == sha256 for path, sha256 in kept.contents(split))
-        return then if same else now
 
     def learned(self) -> dict[str, Any]:
         """The token counts of the training targets, from which a unigram model is made."""
@@ -147,7 +157,6 @@ class FileData(Pairs):
         return targets.flat[np.repeat(self._train_lengths.max(axis=1) <= self.max_length, targets.lengths)]
 
 
-def _placed(paths: Paths) -> Paths:
+def placed(paths: Paths) -> Paths:
     """Absolute paths, so that a run can be used from any folder."""
-    source, target = (str(Path(path).absolute()) for path in paths)
-    return source, target
+    return tuple(str(Path(path).absolute()) for path in paths)

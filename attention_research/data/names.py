@@ -252,7 +252,7 @@ def check_section(section: Mapping[str, Any], key: str = "config.data") -> None:
     """Raises `ConfigError` for a mistake in a resolved data section that can be found without reading data."""
     if "name" in section:
         check_name(section["name"], f"{key}.name", section["kind"])
-    if section["kind"] == "files":
+    if section["kind"] in ("files", "text_files"):
         check_files({split: section[split] for split in ("train", "validation", "test")}, key)
     if section["kind"] == "caption_folder":
         place = Path(section["folder"])

@@ -37,33 +37,15 @@ class WholeTexts(Named):
         return [text.decode() if isinstance(text, bytes) else str(text) for text in texts], []
 
 
-class Windows(TextRows):
-    """A TFDS set of texts, its vocabulary, and windows of `max_length` tokens; the interface is that of `Pairs`.
-
-    `name` is a set with a feature text, and `tokenizer` its vocabulary, such as `characters`.
-    """
+class RandomWindows(TextRows):
+    """Windows of `max_length` tokens of the text of `_choice`; the interface is that of `Pairs`."""
 
     evaluation_seed = 1337
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        max_length: Positive,
-        vocabulary_size: Positive,
-        tokenizer: Child["tokenizer"] = "characters",
-    ):
-        check_name(name, kind="windows")
+    def __init__(self, name: str, max_length: int, vocabulary_size: int, tokenizer: Callable[[], Any]):
         super().__init__(name, max_length, tokenizer, lambda: None, None)  # no batching by length
         self.vocabulary_size = vocabulary_size
         self.stream = functools.cache(self._stream)
-
-    @functools.cached_property
-    def _choice(self) -> WholeTexts:
-        features = sources.languages(self.name)
-        if "text" not in features:
-            raise ConfigError(f"data.name: {self.name} has no feature text; it has {', '.join(features)}")
-        return WholeTexts(self.name)
 
     def _stream(self, split: str) -> np.ndarray:
         """The tokens of a split, document after document."""
@@ -130,3 +112,28 @@ class Windows(TextRows):
 
     def _counted(self) -> Any:
         return self.stream("train")
+
+
+class Windows(RandomWindows):
+    """A TFDS set of texts, its vocabulary, and windows of `max_length` tokens.
+
+    `name` is a set with a feature text, and `tokenizer` its vocabulary, such as `characters`.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        max_length: Positive,
+        vocabulary_size: Positive,
+        tokenizer: Child["tokenizer"] = "characters",
+    ):
+        check_name(name, kind="windows")
+        super().__init__(name, max_length, vocabulary_size, tokenizer)
+
+    @functools.cached_property
+    def _choice(self) -> WholeTexts:
+        features = sources.languages(self.name)
+        if "text" not in features:
+            raise ConfigError(f"data.name: {self.name} has no feature text; it has {', '.join(features)}")
+        return WholeTexts(self.name)

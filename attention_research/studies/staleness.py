@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attention_research.studies.trials import Trial
 
 #: Kinds of data that read the user's files, which may change without a change of the code.
-_FILES = ("files", "caption_folder")
+_FILES = ("files", "text_files", "caption_folder")
 _PHRASES = {
     "config": "the config",
     "data": "the data",

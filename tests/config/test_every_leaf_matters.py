@@ -173,6 +173,7 @@ ELSEWHERE = {
     ("data", "matching"): "tests/data/test_long_range_data.py",
     ("tokenizer", "bytes"): "tests/data/test_long_range_data.py",
     ("data", "windows"): "tests/data/test_windows.py",
+    ("data", "text_files"): "tests/data/test_text_files.py",
     ("tokenizer", "characters"): "tests/data/test_windows.py",
     ("evaluation", "characters"): "tests/data/test_windows.py",
     ("model", "encoder_classifier"): "tests/models/test_encoder_classifiers.py",
