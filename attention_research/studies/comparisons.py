@@ -1,17 +1,11 @@
-"""Compares two rows of a study: by how much one is better, and how certain the difference is.
+"""Compares two lists of numbers, one number for each seed: by how much one is better, and how certain that is.
 
 A comparison has two one-sided p-values (`differences`): that `better` is better, and that it is worse. It is clear if
-the first is at most `LEVEL`, and reversed if the second is. Seeds are paired if both trials of every seed see the same
-batches. If several comparisons make one claim, their p-values are corrected (`together`).
+the first is at most `LEVEL`, and reversed if the second is. If several comparisons make one claim, their p-values are
+corrected (`together`).
 
-If the evaluations of both rows store the sentence statistics of a score (`tasks.sentence_statistics`), `compare` makes
-two tests. The test over seeds asks whether the difference would remain after another training. A paired bootstrap over
-the items of the test set asks whether it would remain on another test set. A difference is clear only if both tests are
-clear, so p is the larger of the two p-values. It bounds the probability of a false finding, before and after the
-correction.
-
-Equality of two rows (`equivalent`, `no_worse`) is shown only within a margin that was declared in advance. With few
-seeds most differences are not clear, so "not clear" is no evidence of equality.
+Equality (`within`) is shown only within a margin that was declared in advance. With few seeds most differences are not
+clear, so "not clear" is no evidence of equality.
 """
 
 from __future__ import annotations
@@ -20,18 +14,8 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from attention_research.studies import competence
-
-if TYPE_CHECKING:
-    from attention_research.studies.results import Entry, Results
-    from attention_research.studies.trials import Trial
-
-    _Run = tuple[Entry, float]
-
-#: The key under which an evaluation stores its sentence statistics (`tasks.sentence_statistics`).
-STATISTICS = "sentence_statistics"
 LEVEL = 0.05
 NO_MARGIN = "no margin was declared"
 #: The possible outcomes of a comparison.
@@ -95,115 +79,8 @@ class Comparison:
         over, of = f"{self.seeds} seeds", ""
         if alone is not None:
             over += f" and {self.items:,} test items"
-            of = f", over seeds alone {_spelled(alone.seeds)}, over items alone {_spelled(alone.items)}"
-        return f" over {over} ({_spelled(p)}{of})"
-
-
-def with_reference(results: Results) -> str:
-    """Every row compared with the scale's reference row, in words; empty if the scale has no reference row.
-
-    The numbers decide which of two rows is tested as the better one. Therefore p is two-sided: twice the smaller one.
-    """
-    size = results.study.scales.get(results.scale)
-    column = size.decided_by if size else None
-    if size is None or column is None:
-        return ""
-    higher, theirs = column.better == "higher", results.mean(size.reference, column.key)
-    cases, gains = {}, {}
-    for row in results.rows:
-        ours = results.mean(row.id, column.key)
-        if row.id == size.reference or ours is None or theirs is None:
-            continue
-        pair = (row.id, size.reference) if (ours > theirs) == higher else (size.reference, row.id)
-        one = compare(results, *pair, column.key, higher=higher)
-        cases[row.name] = one if one.p is None else dataclasses.replace(one, p=min(1.0, 2 * one.p), p_reversed=1.0)
-        gains[row.name] = f"{'+' if ours > theirs else '-'}{column.text(abs(ours - theirs))}"
-    said = [
-        f"{name} {gains[name]}, {one.outcome}" + ("" if one.p is None else f" ({_spelled(one.p)})")
-        for name, one in together(cases).items()
-    ]
-    name = next((row.name for row in results.rows if row.id == size.reference), size.reference)
-    return f"{column.title}, against {name}: {'; '.join(said)}." if said else ""
-
-
-def same_batches(trial: Trial, other: Trial, stage: str = "train") -> bool:
-    """Whether two trials train on the same batches in the same order. `stage` is "train" or the name of a fine-tuning.
-
-    True if both configs have the same data, lengths, vocabulary, batch size, steps and data seed.
-    """
-    ours, theirs = (_batches(one, stage) for one in (trial, other))
-    return ours is not None and ours == theirs
-
-
-def _batches(trial: Trial, stage: str) -> list[Any] | None:
-    tuned = [one["settings"]["given"] for one in trial.stages if one["settings"].get("name") == stage]
-    given = tuned[0] if tuned else trial.given
-    if not given or "data" not in given:
-        return None
-    training = given.get("training", {})
-    seed = training.get("data_seed")
-    sizes = [given.get(name) for name in ("max_length", "vocabulary_size")]
-    order = [training.get("batch_size"), training.get("steps"), trial.seed if seed is None else seed]
-    return [given["data"], *sizes, *order]
-
-
-def compare(results: Results, better: str, worse: str, key: str = "train.loss", *, higher: bool = False) -> Comparison:
-    """Compares two rows, given by their ids. Lower numbers are better, or higher ones with ``higher``.
-
-    ``gain`` is positive if ``better`` is better. The row ``better`` must have learned its task (`studies.competence`);
-    the row ``worse`` need not.
-    """
-    ours, theirs, in_pairs = _runs_of(results, better, worse, key, higher=higher)
-    first, second = ([value for _, value in side] for side in (ours, theirs))
-    found = between(better, worse, first, second, key.split(".")[1], in_pairs=in_pairs, higher=higher)
-    return learned(results, _over_items(found, ours, theirs, key, higher=higher), better)
-
-
-def _over_items(
-    found: Comparison,
-    ours: Sequence[_Run],
-    theirs: Sequence[_Run],
-    key: str,
-    *,
-    higher: bool,
-    margin: float = 0.0,
-    both: bool = False,
-) -> Comparison:
-    """The comparison with a test over test items in its p-values, if the evaluations of all trials store statistics.
-
-    `margin` and `both` are those of `within`. The bootstrap resamples the difference of the means over seeds, as the
-    table shows it. Each resample takes the same items for all seeds of both rows. The trained models are fixed here:
-    the test over seeds covers their variation.
-    """
-    stage, name = key.split(".", 1)
-    stored = [[entry.result["stages"].get(stage, {}).get(STATISTICS) for entry, _ in side if entry.result]
-              for side in (ours, theirs)]  # fmt: skip
-    if found.p is None or found.p_reversed is None or not any(map(any, stored)):
-        return found
-    from attention_research.studies.differences import p_over_items, resampled
-
-    on_test_sets = resampled([*stored[0], *stored[1]], name)
-    if on_test_sets is None:
-        return dataclasses.replace(found, said=f"{found.said}, the choice of test items was not tested")
-    count, sign = len(stored[0]), 1.0 if higher else -1.0
-    of = lambda scores: sign * (scores[:count].mean(0) - scores[count:].mean(0))
-    gain, gains = of(on_test_sets.scores), of(on_test_sets.resamples)
-    above, below = map(float, p_over_items(gain + margin, gains + margin))
-    if both:  # within the margin on both sides
-        more, less = map(float, p_over_items(gain - margin, gains - margin))
-        above, below = max(above, less), min(1.0, 2 * min(below, more))
-    alone, turned = Alone(found.p, above), Alone(found.p_reversed, below)
-    return dataclasses.replace(
-        found, p=max(alone), p_reversed=max(turned), items=on_test_sets.items, alone=alone, alone_reversed=turned
-    )
-
-
-def learned(results: Results, found: Comparison, *rows: str) -> Comparison:
-    """The comparison. If one of these rows has not learned its task, it has no p-value but gives this reason."""
-    refused = next(filter(None, (competence.refusal(results, row) for row in rows)), "")
-    if not refused or found.gain is None:
-        return found
-    return Comparison(found.better, found.worse, found.gain, f"{found.said}, {refused}")
+            of = f", over seeds alone {spelled(alone.seeds)}, over items alone {spelled(alone.items)}"
+        return f" over {over} ({spelled(p)}{of})"
 
 
 def between(
@@ -234,27 +111,6 @@ def between(
 
     p = p_above(ours, theirs, in_pairs=in_pairs)
     return Comparison(better, worse, gain, said, p, p_above(theirs, ours, in_pairs=in_pairs), seeds)
-
-
-def against(results: Results, row: str, key: str, other: str | float = 0.0, *, higher: bool = True) -> Comparison:
-    """Compares a row's number with another number of the same runs, given by its key, or with a fixed number."""
-    ours = [value for _, value in _by_seed(results, row, key, -math.inf if higher else math.inf).values()]
-    theirs = results.values(row, other) if isinstance(other, str) else [other] * len(ours)
-    said = other.split(".")[1] if isinstance(other, str) else ""
-    in_pairs = len(ours) == len(theirs)
-    return learned(results, between(row, said, ours, theirs, key.split(".")[1], in_pairs=in_pairs, higher=higher), row)
-
-
-def apart(results: Results, rows: Sequence[str], key: str, *, higher: bool = False) -> Comparison:
-    """Tests whether any two of several rows differ: compares the best row with the worst.
-
-    p is multiplied by the number of ordered pairs of rows (Bonferroni's correction). The outcome is never reversed.
-    """
-    means = {row: mean for row in rows if (mean := results.mean(row, key)) is not None}
-    order = sorted(means, key=means.__getitem__, reverse=higher) or [*rows]
-    found = compare(results, order[0], order[-1], key, higher=higher)
-    pairs = len(order) * (len(order) - 1)
-    return found if found.p is None else dataclasses.replace(found, p=min(1.0, pairs * found.p), p_reversed=1.0)
 
 
 def certain(better: str, worse: str, gain: float, said: str) -> Comparison:
@@ -294,38 +150,6 @@ class Margin:
 
     def __str__(self) -> str:
         return f"{100 * self.value:g}%" if self.relative else f"{self.value:g}"
-
-
-def no_worse(
-    results: Results, row: str, other: str, key: str, margin: Margin | None, *, higher: bool = False
-) -> Comparison:
-    """Tests whether a row is worse than another by less than a margin. Reversed if it is worse by more."""
-    found = _compared_within(results, row, other, key, margin, higher=higher, both=False)
-    return learned(results, found, row)
-
-
-def equivalent(
-    results: Results, row: str, other: str, key: str, margin: Margin | None, *, higher: bool = False
-) -> Comparison:
-    """Tests whether two rows differ by less than a margin. Reversed if they differ by more.
-
-    p is the larger one of two one-sided tests (Schuirmann 1987).
-    """
-    found = _compared_within(results, row, other, key, margin, higher=higher, both=True)
-    return learned(results, found, row, other)
-
-
-def _compared_within(
-    results: Results, row: str, other: str, key: str, margin: Margin | None, *, higher: bool, both: bool
-) -> Comparison:
-    """`within` for two rows, with a test over test items as in `compare`."""
-    ours, theirs, in_pairs = _runs_of(results, row, other, key, higher=higher)
-    first, second = ([value for _, value in side] for side in (ours, theirs))
-    found = within(row, other, first, second, key.split(".")[1], margin, in_pairs=in_pairs, higher=higher, both=both)
-    if margin is None or found.p is None or not all(map(math.isfinite, second)):
-        return found
-    size = margin.of(statistics.fmean(second))
-    return _over_items(found, ours, theirs, key, higher=higher, margin=size, both=both)
 
 
 def within(
@@ -374,34 +198,6 @@ def together(cases: Mapping[str, Comparison]) -> dict[str, Comparison]:
     return {name: changed.get(name, case) for name, case in cases.items()}
 
 
-def _runs_of(results: Results, row: str, other: str, key: str, *, higher: bool) -> tuple[list[_Run], list[_Run], bool]:
-    """The numbers of both rows with their trials, and whether they are paired. A diverged run has the worst number."""
-    stage = key.split(".")[0]
-    worst = -math.inf if higher else math.inf
-    ours, theirs = (_by_seed(results, one, key, worst) for one in (row, other))
-    places = [place for place in ours if place in theirs]
-    in_pairs = len(places) > 1 and all(same_batches(ours[p][0].trial, theirs[p][0].trial, stage) for p in places)
-    if in_pairs:
-        ours, theirs = ({place: side[place] for place in places} for side in (ours, theirs))
-    return [*ours.values()], [*theirs.values()], in_pairs
-
-
-def _by_seed(results: Results, row: str, key: str, worst: float) -> dict[Any, tuple[Entry, float]]:
-    """(seed, point) -> the entry of the trial and its number."""
-    stage, name = key.split(".", 1)
-    found = {}
-    for entry in results.of(row):
-        if not entry.result:
-            continue
-        numbers = entry.result["stages"].get(stage, {})
-        value = numbers.get(name)
-        if value is None and (entry.result["diverged"] or numbers.get("diverged")):
-            value = worst
-        if value is not None:
-            found[entry.trial.seed, entry.trial.point] = entry, value
-    return found
-
-
 def signed(values: Sequence[float], *, higher: bool) -> list[float]:
     sign = 1.0 if higher else -1.0
     return [-math.inf if math.isnan(value) else sign * value for value in values]
@@ -420,5 +216,5 @@ def described(
     return first - second if first != second else 0.0, f"{name} {means[0]} ({better}) against {means[1]}{than}"
 
 
-def _spelled(p: float) -> str:
+def spelled(p: float) -> str:
     return f"p = {p:.2g}" if p >= 0.0001 else "p < 0.0001"

@@ -11,7 +11,8 @@ from typing import Any
 
 from attention_research.studies import document, footnotes, verdict_text
 from attention_research.studies.figures import Figure
-from attention_research.studies.results import Results, legend, table
+from attention_research.studies.results import Results
+from attention_research.studies.tables import legend, table
 from attention_research.studies.verdicts import Judged
 
 #: The largest number of sentences whose outputs are shown.

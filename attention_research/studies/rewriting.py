@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from attention_research import bundled
-from attention_research.studies import floors, footnotes, records, results, table_record
+from attention_research.studies import floors, footnotes, records, results, table_record, tables
 from attention_research.studies.loading import study_of_record
 from attention_research.studies.study import Study
 from attention_research.studies.trials import Folder, Trial
@@ -46,7 +46,7 @@ def judge_again(record: Path) -> bool:
     found = found_in(record)
     before = (record / "table.md").read_text(encoding="utf-8")
     table = before[: footnotes.end_of_table(before)]
-    after = "\n".join([table, results.legend(found), *table_record.verdicts_of(found)])
+    after = "\n".join([table, tables.legend(found), *table_record.verdicts_of(found)])
     write_text(record / "table.md", after)
     return after != before
 

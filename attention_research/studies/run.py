@@ -24,6 +24,7 @@ from attention_research.studies import (
     report,
     results,
     table_record,
+    tables,
     verdict_text,
     verdicts,
 )
@@ -187,7 +188,7 @@ def refuse_installed(study: Study) -> None:
 
 def publish(found: Results, workdir: Path) -> dict[str, Any]:
     """Writes the table, verdicts, figures and page into the study's folder. Returns the summary."""
-    results.write(found, workdir)
+    tables.write(found, workdir)
     drawn = figures.draw(found, workdir / "figures")
     judged = verdicts.judge(found)
     name, argument = found.study.name, found.study.argument

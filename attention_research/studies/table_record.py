@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from attention_research.data import storage
-from attention_research.studies import figures, records, results, verdict_text, verdicts
+from attention_research.studies import figures, records, results, tables, verdict_text, verdicts
 from attention_research.studies.bounds import bounded
 from attention_research.studies.study import Study, digest
 from attention_research.studies.trials import Folder, Recorded, Trial
@@ -55,7 +55,7 @@ def draw(found: results.Results, record: Path) -> bool:
 
 def page(found: results.Results) -> str:
     """The text of table.md: the table, and the verdicts below it."""
-    return "\n".join([results.text(found), *verdicts_of(found)])
+    return "\n".join([tables.text(found), *verdicts_of(found)])
 
 
 def verdicts_of(found: results.Results) -> list[str]:

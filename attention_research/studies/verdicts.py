@@ -27,15 +27,11 @@ from attention_research.studies.comparisons import (
     UNMEASURED,
     Comparison,
     Margin,
-    against,
-    apart,
     between,
     certain,
-    compare,
-    equivalent,
-    no_worse,
     together,
 )
+from attention_research.studies.row_comparisons import against, apart, compare, equivalent, no_worse
 from attention_research.studies.study import CONDITION, FAILED, FIGURE, HELD, JUDGED, STATUSES, UNTESTED, Study
 
 if TYPE_CHECKING:

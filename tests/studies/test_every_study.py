@@ -9,7 +9,8 @@ from results_of import results_of
 
 from attention_research.cli import main
 from attention_research.studies import find_studies
-from attention_research.studies.results import Results, published, table
+from attention_research.studies.results import Results, published
+from attention_research.studies.tables import table
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, claims_of
 from tests.tiers import slow_are
 

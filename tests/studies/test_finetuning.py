@@ -28,7 +28,8 @@ from attention_research.studies import (
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.groups import grouped
 from attention_research.studies.progress import Progress
-from attention_research.studies.results import collect, table
+from attention_research.studies.results import collect
+from attention_research.studies.tables import table
 from attention_research.studies.trials import Folder, plan, write_json
 from tests.tiers import slow_are
 

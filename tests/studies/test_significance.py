@@ -12,7 +12,7 @@ from sacrebleu.significance import PairedTest
 from scipy.stats import rankdata, ttest_ind, ttest_rel
 
 from attention_research.studies.columns import Column
-from attention_research.studies.comparisons import LEVEL, Margin, between, compare, equivalent, no_worse, together
+from attention_research.studies.comparisons import LEVEL, Margin, between, together
 from attention_research.studies.differences import (
     LEAST,
     RESAMPLES,
@@ -23,6 +23,7 @@ from attention_research.studies.differences import (
     student,
     welch,
 )
+from attention_research.studies.row_comparisons import compare, equivalent, no_worse
 from attention_research.studies.significance import (
     adjusted,
     agreement,

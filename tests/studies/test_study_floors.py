@@ -8,7 +8,8 @@ from results_of import results_of, trial
 from attention_research.config import load
 from attention_research.studies import Row, Scale, Study, floors, load_study
 from attention_research.studies.columns import BLEU, LOSS, PERPLEXITY
-from attention_research.studies.results import Entry, table
+from attention_research.studies.results import Entry
+from attention_research.studies.tables import table
 
 FLOOR_SETTINGS = {"stage": "evaluate", "rows": ["ours"], "name": ""}
 MEASURED = {"trigram": {"perplexity": 31.0}, "memory": {"bleu": 26.9}, "stage_seconds": 2.0}

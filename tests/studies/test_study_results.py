@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 from results_of import results_of
 
-from attention_research.studies import figures, footnotes, report, results
+from attention_research.studies import figures, footnotes, report, tables
 from attention_research.studies.columns import (
     BLEU,
     LOSS,
@@ -121,10 +121,10 @@ def test_markdown_is_a_table_of_equal_lines():
 
 def test_all_formats_have_the_same_numbers(tmp_path):
     found = results_of({"a": TRAINED, "b": {"train.loss": [5.0, 5.5]}})
-    results.write(found, tmp_path)
+    tables.write(found, tmp_path)
     with open(tmp_path / "table.csv", newline="") as file:
-        assert list(csv.reader(file)) == results.table(found)
-    assert footnotes.markdown(results.table(found)) in (tmp_path / "table.md").read_text()
+        assert list(csv.reader(file)) == tables.table(found)
+    assert footnotes.markdown(tables.table(found)) in (tmp_path / "table.md").read_text()
     lines = pyarrow.parquet.read_table(tmp_path / "results.parquet").to_pylist()
     assert [line["train.loss"] for line in lines] == [3.9, 4.1, 5.0, 5.5]
     assert [line["evaluate.bleu"] for line in lines] == [3.0, 4.0, None, None]
@@ -132,7 +132,7 @@ def test_all_formats_have_the_same_numbers(tmp_path):
 
 def test_counts_beyond_64_bits_are_written(tmp_path):
     """The FLOPs of a long training are integers above 2^63."""
-    results.write(results_of({"a": {"train.loss": [1.0, 2.0], "measure.flops": [10**19 + 1, 7]}}), tmp_path)
+    tables.write(results_of({"a": {"train.loss": [1.0, 2.0], "measure.flops": [10**19 + 1, 7]}}), tmp_path)
     lines = pyarrow.parquet.read_table(tmp_path / "results.parquet").to_pylist()
     assert [line["measure.flops"] for line in lines] == [1e19, 7.0]
 
@@ -146,7 +146,7 @@ COLUMNS = (
 def test_a_measurement_has_a_column_a_point_and_its_power():
     quadratic = {"measure.milliseconds": [3.0, 12.0, 48.0]}
     found = results_of({"a": quadratic}, points=(512, 1024, 2048), columns=COLUMNS, axis="length")
-    titles, line = results.table(found)
+    titles, line = tables.table(found)
     assert titles == ["row", "ms at 512", "ms at 1,024", "ms at 2,048", "ms ~ T^p", "seeds"]
     assert line == ["a", "3.00", "12.0", "48.0", "2.00", "1"]
     assert exponent([7], [1.0]) is None and exponent([1, 2], [0.0, 1.0]) is None
@@ -167,7 +167,7 @@ def test_figures_and_page(tmp_path):
     assert "r3 3.5 ± 0.6" in drawn[1].alt and "r0 3." in drawn[0].alt
     page = report.page(found, [], drawn, ["attention-research reproduce a/b > <x>"])
     assert page.count("data:image/png;base64,") == 2 and "&gt; &lt;x&gt;" in page and "<x>" not in page
-    assert page.count("<td") == 9 * (len(results.table(found)[0]) - 1)
+    assert page.count("<td") == 9 * (len(tables.table(found)[0]) - 1)
 
 
 def test_the_page_shows_what_each_row_writes_for_the_same_source():

@@ -9,9 +9,10 @@ from results_of import results_of, trial
 from scipy.stats import ttest_ind, ttest_rel
 
 from attention_research.errors import ConfigError
-from attention_research.studies import Scale, load_study, results
+from attention_research.studies import Scale, load_study, tables
 from attention_research.studies.columns import Column, fixed
-from attention_research.studies.comparisons import CLEAR, OPEN, REVERSED, UNMEASURED, Margin, same_batches
+from attention_research.studies.comparisons import CLEAR, OPEN, REVERSED, UNMEASURED, Margin
+from attention_research.studies.row_comparisons import same_batches
 from attention_research.studies.verdicts import (
     CONDITION,
     FAILED,
@@ -304,6 +305,6 @@ def test_all_rows_are_compared_with_the_reference_row_below_the_table():
     size = Scale(reference="ours", decided_by=key)
     found = dataclasses.replace(made, study=dataclasses.replace(made.study, scales={"cpu": size}, competence=()))
     p = ttest_ind(errors["far"], errors["ours"], equal_var=False).pvalue
-    said = results.legend(found)
+    said = tables.legend(found)
     assert f"word errors, %, against ours: far +18.1, clear (p = {2 * p:.2g}); near -0.1, not clear (p = " in said, said
-    assert "one -10.2, not measured." in said and "against" not in results.legend(made)
+    assert "one -10.2, not measured." in said and "against" not in tables.legend(made)
