@@ -115,7 +115,7 @@ class Attempt:
 def ask_to_pause(folder: Path) -> None:
     """Asks a trial to save a checkpoint and stop. It stays unfinished, and the next attempt continues it.
 
-    Works from every machine that sees the folder. `trials.Folder.prepare` withdraws the request.
+    Works from every machine that sees the folder. `trial_folders.Folder.prepare` withdraws the request.
     """
     write_text(folder / STOP, json.dumps({"reason": "the time is over", "again": True}))
 

@@ -33,7 +33,8 @@ from attention_research.studies.costs import after_training, seconds_a_step, sta
 from attention_research.studies.loading import load_study
 from attention_research.studies.run import RUNS, fingerprint, run_study
 from attention_research.studies.study import Row, Study, train
-from attention_research.studies.trials import Folder, configuration, plan, write_json
+from attention_research.studies.trial_folders import Folder, write_json
+from attention_research.studies.trials import configuration, plan
 from attention_research.training.workdir import json_text
 
 _SCALE = "budget"

@@ -25,7 +25,8 @@ from attention_research.studies.run import prepare_data, say
 from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.study import Study
 from attention_research.studies.sweep import rows_of
-from attention_research.studies.trials import Folder, Trial, plan, read_result, write_json
+from attention_research.studies.trial_folders import Folder, read_result, write_json
+from attention_research.studies.trials import Trial, plan
 from attention_research.training.environment import fingerprint
 
 LOOK_SECONDS = 1.0

@@ -9,7 +9,8 @@ from typing import Any
 
 from attention_research.studies.attempts import spent
 from attention_research.studies.progress import last_entry
-from attention_research.studies.trials import Folder, Trial
+from attention_research.studies.trial_folders import Folder
+from attention_research.studies.trials import Trial
 
 #: Sources of an estimate, the best first.
 SOURCES = ("trial", "row", "study", "begun", "unknown")

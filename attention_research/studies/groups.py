@@ -18,7 +18,8 @@ from attention_research.config import Config, ConfigError, resolve
 from attention_research.config.annotations import spell
 from attention_research.config.record import flat
 from attention_research.studies.study import digest
-from attention_research.studies.trials import Folder, Trial, read_result, write_json
+from attention_research.studies.trial_folders import Folder, read_result, write_json
+from attention_research.studies.trials import Trial
 from attention_research.training.replicas import DATA_SEED, SEED, may_vary, member_configs
 
 

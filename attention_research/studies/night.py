@@ -14,7 +14,8 @@ from attention_research.studies.loading import find_studies, load_study
 from attention_research.studies.order import in_order
 from attention_research.studies.run import RUNS, fingerprint, pending, say
 from attention_research.studies.study import SCALES, Study, nearest_of
-from attention_research.studies.trials import Folder, Trial
+from attention_research.studies.trial_folders import Folder
+from attention_research.studies.trials import Trial
 from attention_research.studies.verdicts import claims_of
 from attention_research.training.failure import line_of
 

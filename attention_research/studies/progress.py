@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from attention_research.studies.trials import Folder, Trial
+from attention_research.studies.trial_folders import Folder
+from attention_research.studies.trials import Trial
 from attention_research.training.workdir import logged
 
 _DOING = {

@@ -27,7 +27,8 @@ from attention_research.config import ConfigError
 from attention_research.studies import fingerprints, floors, records
 from attention_research.studies.loading import study_of_record
 from attention_research.studies.sources import Sources
-from attention_research.studies.trials import Trial, write_json
+from attention_research.studies.trial_folders import write_json
+from attention_research.studies.trials import Trial
 from attention_research.training.environment import fingerprint
 
 #: Address of a planned trial -> its id, its hashes and its configuration.

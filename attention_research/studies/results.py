@@ -221,7 +221,7 @@ def _longest_reference(sample: Mapping[str, Any]) -> int:
 
 
 class Source(Protocol):
-    """A source of trial results: `trials.Folder` or `trials.Recorded`. `recorded` is the folder of the record."""
+    """A source of trial results, such as `trial_folders.Folder`. `recorded` is the folder of the record."""
 
     @property
     def recorded(self) -> Path | None: ...

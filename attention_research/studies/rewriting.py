@@ -16,7 +16,8 @@ from attention_research import bundled
 from attention_research.studies import floors, footnotes, records, results, table_record, tables
 from attention_research.studies.loading import study_of_record
 from attention_research.studies.study import Study
-from attention_research.studies.trials import Folder, Trial
+from attention_research.studies.trial_folders import Folder
+from attention_research.studies.trials import Trial
 from attention_research.training.environment import fingerprint
 from attention_research.training.workdir import write_text
 

@@ -6,7 +6,6 @@ rebuilds the table, the figures and the page from all finished trials, so that a
 
 from __future__ import annotations
 
-import shlex
 import signal
 import sys
 from collections import Counter
@@ -17,30 +16,21 @@ from typing import Any
 from attention_research import bundled
 from attention_research.config import ConfigError, build, resolve
 from attention_research.errors import RunError
-from attention_research.studies import (
-    figures,
-    finetuning,
-    floors,
-    report,
-    results,
-    table_record,
-    tables,
-    verdict_text,
-    verdicts,
-)
+from attention_research.studies import finetuning, floors, results, table_record
 from attention_research.studies.loading import load_study
 from attention_research.studies.progress import Progress
-from attention_research.studies.results import Results
 from attention_research.studies.runners import find_crew
 from attention_research.studies.runners.crew import Terminated
 from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.runners.deadline import Deadline
 from attention_research.studies.staleness import Stale, states_of
 from attention_research.studies.study import Study
-from attention_research.studies.trials import Folder, Trial, write_json
+from attention_research.studies.summary import answer, publish
+from attention_research.studies.trial_folders import Folder, write_json
+from attention_research.studies.trials import Trial
 from attention_research.training import environment
 from attention_research.training.environment import fingerprint
-from attention_research.training.workdir import json_text, locked, write_text
+from attention_research.training.workdir import locked
 
 RUNS = Path("runs")
 
@@ -60,47 +50,6 @@ def reproduce(study: str | Study, *, scale: str = "cpu", as_json: bool = False, 
     exit status. Raises `ConfigError` before anything starts, and `RunError` at the end if a trial failed.
     """
     return answer(run_study(study, scale=scale, **options), as_json=as_json)
-
-
-def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
-    """Prints the table of a summary and the paths of its files; for a search, also the best row's settings as options.
-
-    Raises RunError if a trial failed.
-    """
-    if as_json:
-        print(json_text(summary, indent=1))
-    else:
-        print(Path(summary["table"]).read_text(encoding="utf-8"))
-        for one in summary["verdicts"]:
-            print(f"{one['id']}: {one['status']}" + (f" ({one['brief']})" if one["judged"] else ""))
-        if summary["samples"]:
-            print("\n".join(_samples(*next(iter(summary["samples"].items())))))
-        if summary["pages"]:
-            print(f"attention {summary['pages'][0]}")
-        table, pictures = Path(summary["table"]), f" · figure {summary['figures'][0]}" if summary["figures"] else ""
-        verdicts = f" · verdicts {table.with_name('verdicts.md')}" if summary["verdicts"] else ""
-        if summary["trial_folders"]:
-            listed = shlex.join(["attention-research", "status", summary["workdir"]])
-            print(f"trials {summary['workdir']}/trials · their rows and folders: {listed}")
-        print(f"table {table}{verdicts}{pictures} · page {summary['report']}", flush=True)
-        if summary.get("best"):
-            print(summary["best"]["options"], flush=True)
-    if summary["failed"]:
-        first, *others = dict.fromkeys(one["error"] for one in summary["failed"])
-        more = f" (and {len(others)} other error{'s' if len(others) > 1 else ''})" if others else ""
-        count = f"{len(summary['failed'])} of {summary['trials']} trials failed"
-        raise RunError(f"{count}: {first}{more}; the same command runs them again")
-    return 0
-
-
-def _samples(row: str, samples: Sequence[Mapping[str, str]]) -> list[str]:
-    """The sample outputs of a row, one line for each sample. The page shows those of all rows."""
-    said = [f"{one['source']} -> {one['translation']} (reference: {_one(one['reference'])})" for one in samples]
-    return [f"\nwhat the row {row!r} writes", *said, ""]
-
-
-def _one(reference: str | Sequence[str]) -> str:
-    return reference if isinstance(reference, str) else " | ".join(reference)
 
 
 def run_study(
@@ -184,52 +133,6 @@ def refuse_installed(study: Study) -> None:
     """Raises ConfigError for a study of an installed package, whose records can only be written in a checkout."""
     if not study.own and not bundled.in_checkout():
         raise ConfigError(f"--record: {study.name} comes with the installed package; record it in a checkout")
-
-
-def publish(found: Results, workdir: Path) -> dict[str, Any]:
-    """Writes the table, verdicts, figures and page into the study's folder. Returns the summary."""
-    tables.write(found, workdir)
-    drawn = figures.draw(found, workdir / "figures")
-    judged = verdicts.judge(found)
-    name, argument = found.study.name, found.study.argument
-    made = [f"reproduce {argument} --scale={found.scale}", f"inspect --study={argument} --scale={found.scale} --json"]
-    commands = [f"attention-research {one}" for one in made] if found.study.path else []
-    folders = report.trial_folders(found, workdir)
-    report.write(workdir / "report.html", report.page(found, judged, drawn, commands, folders))
-    if judged:
-        write_text(workdir / "verdicts.md", verdict_text.markdown(name, found.scale, judged))
-    return {
-        "study": name,
-        **({"file": str(found.study.path.resolve())} if found.study.own and found.study.path else {}),
-        "scale": found.scale,
-        "workdir": str(workdir),
-        "trials": len(found.entries),
-        "finished": sum(entry.result is not None for entry in found.entries),
-        "samples": found.samples(),
-        "trial_folders": folders,
-        "pages": [str(path) for entry in found.entries for path in _pages(workdir / "trials" / entry.trial.id)],
-        "floors": {name: dict(numbers) for name, numbers in floors.lines(found.floors)},
-        "rows": [_row_json(found, row.id, row.name) for row in found.rows],
-        "verdicts": [one.to_json() for one in judged],
-        "table": str(workdir / "table.md"),
-        "figures": [str(figure.path) for figure in drawn],
-        "report": str(workdir / "report.html"),
-    }
-
-
-def _pages(folder: Path) -> list[Path]:
-    """The HTML pages that a measurement wrote in a trial's folder."""
-    return sorted(folder.glob("*.html"))
-
-
-def _row_json(found: Results, row: str, name: str) -> dict[str, Any]:
-    cells: dict[str, Any] = {}
-    for column in found.columns:
-        for point in found.points if column.at_points else (None,):
-            cell = found.cell(row, column, point)
-            key = column.key if point is None else f"{column.key}@{point}"
-            cells[key] = {"mean": cell.mean, "deviation": cell.deviation, "values": list(cell.values)}
-    return {"row": name, "id": row, "cells": cells, "notes": found.notes(row)}
 
 
 def pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:

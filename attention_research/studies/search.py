@@ -27,10 +27,12 @@ from attention_research.studies.draws import Draws, load_optuna
 from attention_research.studies.halving import Halving
 from attention_research.studies.objectives import VALIDATION_LOSS, Objective, read_objective
 from attention_research.studies.results import Results
-from attention_research.studies.run import RUNS, answer, find_crew, publish, say
+from attention_research.studies.run import RUNS, find_crew, say
 from attention_research.studies.study import Row, Scale, Study, digest
+from attention_research.studies.summary import answer, publish
 from attention_research.studies.sweep import shell_command
-from attention_research.studies.trials import Folder, configuration, write_json
+from attention_research.studies.trial_folders import Folder, write_json
+from attention_research.studies.trials import configuration
 from attention_research.training.workdir import locked
 
 KINDS = ("random", "tpe")

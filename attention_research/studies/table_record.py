@@ -15,7 +15,8 @@ from attention_research.data import storage
 from attention_research.studies import figures, records, results, tables, verdict_text, verdicts
 from attention_research.studies.bounds import bounded
 from attention_research.studies.study import Study, digest
-from attention_research.studies.trials import Folder, Recorded, Trial
+from attention_research.studies.trial_folders import Folder, Recorded
+from attention_research.studies.trials import Trial
 from attention_research.training.workdir import write_text
 
 

@@ -26,7 +26,7 @@ from attention_research.studies.bounds import bounded
 from attention_research.studies.loading import dereference
 from attention_research.studies.orphans import die_with
 from attention_research.studies.priority import nice_session
-from attention_research.studies.trials import PROGRAM, read_program, read_result, write_json
+from attention_research.studies.trial_folders import PROGRAM, read_program, read_result, write_json
 from attention_research.training.environment import keep_compiled_programs
 from attention_research.training.failure import line_of
 from attention_research.training.interruption import Interrupted

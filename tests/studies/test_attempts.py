@@ -87,7 +87,8 @@ def test_what_an_exit_status_means(tmp_path, status, state):
 def test_a_resumed_superseded_attempt_changes_nothing(tmp_path, root):
     """Frozen in the middle of training, on storage without shared locks, and resumed after another attempt is done."""
     from attention_research.studies.study import Row, Scale, Study
-    from attention_research.studies.trials import Folder, plan
+    from attention_research.studies.trial_folders import Folder
+    from attention_research.studies.trials import plan
 
     overrides = {f"training.{name}": value for name, value in TRAINING.items()}
     study = Study((Row("only", "only"),), {"x": Scale("configs/translation/transformer.py:smoke", overrides, seeds=1)})

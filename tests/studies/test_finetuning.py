@@ -30,7 +30,8 @@ from attention_research.studies.groups import grouped
 from attention_research.studies.progress import Progress
 from attention_research.studies.results import collect
 from attention_research.studies.tables import table
-from attention_research.studies.trials import Folder, plan, write_json
+from attention_research.studies.trial_folders import Folder, write_json
+from attention_research.studies.trials import plan
 from tests.tiers import slow_are
 
 CONFIG = "configs/translation/transformer.py:smoke"

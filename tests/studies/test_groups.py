@@ -9,7 +9,8 @@ from attention_research.cli import main
 from attention_research.studies import worker
 from attention_research.studies.groups import InOrder, grouped
 from attention_research.studies.sweep import sweep_study
-from attention_research.studies.trials import Folder, plan, write_json
+from attention_research.studies.trial_folders import Folder, write_json
+from attention_research.studies.trials import plan
 
 CONFIG = "configs/translation/transformer.py:smoke"
 TRAINING = {"steps": 12, "log_every": 2, "checkpoint_every": 6, "eval_every": 6, "batch_size": 4}

@@ -24,7 +24,8 @@ from attention_research.studies.runners.crew import Terminated
 from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.runners.deadline import Deadline
 from attention_research.studies.runners.supervision import Ending
-from attention_research.studies.trials import Folder, plan
+from attention_research.studies.trial_folders import Folder
+from attention_research.studies.trials import plan
 from attention_research.training import environment
 from attention_research.training.workdir import locked
 

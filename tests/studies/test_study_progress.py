@@ -9,7 +9,7 @@ from results_of import trial
 
 from attention_research.studies import progress
 from attention_research.studies.progress import Progress, last_entry, merged
-from attention_research.studies.trials import Folder, write_json
+from attention_research.studies.trial_folders import Folder, write_json
 
 
 def line(step, loss, split="train"):

@@ -10,11 +10,11 @@ from results_of import trial
 
 from attention_research.config import ConfigError
 from attention_research.errors import Diverged, RunError
-from attention_research.studies import trials, worker
+from attention_research.studies import trial_folders, worker
 from attention_research.studies.attempts import Attempt
 from attention_research.studies.runners.machine import shares
 from attention_research.studies.staleness import Current, Stale
-from attention_research.studies.trials import Folder, read_program, write_json
+from attention_research.studies.trial_folders import Folder, read_program, write_json
 
 PLANNED = ("id", "row", "seed", "point", "identity", "config_hash")
 
@@ -127,7 +127,7 @@ def test_work_begun_by_another_program_is_marked_or_dropped(tmp_path, monkeypatc
     if begun:
         write_json(place / "stages" / "x.json", {})
     changed = lambda trial, result: Stale() if result["program"]["train"] != now else Current()
-    monkeypatch.setattr(trials, "state_of", changed)
+    monkeypatch.setattr(trial_folders, "state_of", changed)
     assert folder.prepare(dataclasses.replace(planned, fingerprint="new"), rerun_stale=bool(rerun)) == place
     assert (read_program(place) == before, (place / "stages").exists()) == (stays, stays)
 

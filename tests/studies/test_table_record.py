@@ -10,7 +10,8 @@ from results_of import page_of_the_record
 from attention_research.config import ConfigError
 from attention_research.studies import figures, fingerprints, load_study, records, run_study, table_record
 from attention_research.studies.rewriting import judge_again, write_again
-from attention_research.studies.trials import Folder, plan
+from attention_research.studies.trial_folders import Folder
+from attention_research.studies.trials import plan
 from attention_research.training import workdir as workdirs
 
 RUN = Path("runs/fake-table-quick")

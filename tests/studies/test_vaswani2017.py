@@ -14,7 +14,8 @@ from attention_research.layers.structure import abstract
 from attention_research.studies import inspect_study, load_study
 from attention_research.studies.results import collect
 from attention_research.studies.tables import table
-from attention_research.studies.trials import Folder, configuration, plan
+from attention_research.studies.trial_folders import Folder
+from attention_research.studies.trials import configuration, plan
 from attention_research.studies.verdicts import FAILED, HELD, judge
 from tests.tiers import fast_are
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from attention_research.studies.attempts import ask_to_pause
 from attention_research.studies.runners.deadline import Deadline
 from attention_research.studies.runners.supervision import Ending, given_up
-from attention_research.studies.trials import read_result
+from attention_research.studies.trial_folders import read_result
 
 #: report(folder, state, line): state is "running", "retrying", "done" or "failed"; with a deadline also "stopped"
 #: (the trial continues the next time) and "left" (not started).
