@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from attention_research.training.workdir import logged
+from attention_research.training.metrics_log import logged
 
 
 class Halving:

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from attention_research.studies.trial_folders import Folder
 from attention_research.studies.trials import Trial
-from attention_research.training.workdir import logged
+from attention_research.training.metrics_log import logged
 
 _DOING = {
     "train": "training",

@@ -30,7 +30,7 @@ from attention_research.studies.trial_folders import PROGRAM, read_program, read
 from attention_research.training.environment import keep_compiled_programs
 from attention_research.training.failure import line_of
 from attention_research.training.interruption import Interrupted
-from attention_research.training.workdir import read_metrics
+from attention_research.training.metrics_log import read_metrics
 
 # Parts of the environment that records leave out: the command line contains local paths.
 _PERSONAL = ("command", "cores")

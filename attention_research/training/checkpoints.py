@@ -20,8 +20,8 @@ from attention_research.errors import RunError
 from attention_research.parallel import hosts
 from attention_research.training import digests
 from attention_research.training.ending import has_ended
+from attention_research.training.metrics_log import LOSS, Criterion
 from attention_research.training.settings import Training
-from attention_research.training.workdir import LOSS, Criterion
 from attention_research.training.writer import WRITING, NotWritten, Writer, names, put_aside
 
 #: Prefix of the folder of a checkpoint that is being deleted.

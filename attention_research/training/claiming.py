@@ -17,7 +17,8 @@ from pathlib import Path
 from attention_research.config import Config, ConfigError, changes
 from attention_research.data import kept
 from attention_research.errors import Diverged, RunError
-from attention_research.training.workdir import LOCK, locked, read_metrics, saved_config, write_text
+from attention_research.training.metrics_log import read_metrics
+from attention_research.training.workdir import LOCK, locked, saved_config, write_text
 
 #: The files that a start writes, besides the empty folder checkpoints/.
 _OF_A_START = ("config.json", "environment.json", "error.txt", "metrics.jsonl", kept.DOCUMENT, kept.FOLDER)

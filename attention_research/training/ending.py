@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from attention_research.training.workdir import read_metrics
+from attention_research.training.metrics_log import read_metrics
 
 
 def has_ended(workdir: Path, stop_at: float | None, stop_by: str, stop_checks: int) -> bool:

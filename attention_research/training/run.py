@@ -24,6 +24,7 @@ from attention_research.training.environment import describe
 from attention_research.training.failure import failure_told, tell_failure
 from attention_research.training.health import Health, enough_memory
 from attention_research.training.interruption import Stop, stopping
+from attention_research.training.metrics_log import MetricsLog, NoLog, read_metrics
 from attention_research.training.profiling import Profile
 from attention_research.training.progress import Progress
 from attention_research.training.replicas import member_configs
@@ -31,7 +32,7 @@ from attention_research.training.schedules import stretched
 from attention_research.training.scoring import FurtherEvaluations
 from attention_research.training.settings import Training
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
-from attention_research.training.workdir import MetricsLog, NoLog, read_metrics, write_json
+from attention_research.training.workdir import write_json
 
 
 def train(

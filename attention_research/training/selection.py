@@ -21,7 +21,7 @@ from attention_research.config.errors import offer
 from attention_research.errors import ConfigError, RunError
 from attention_research.training import digests
 from attention_research.training.checkpoints import Checkpoints
-from attention_research.training.workdir import LOSS, Criterion
+from attention_research.training.metrics_log import LOSS, Criterion
 
 
 def criterion_of(config: Config) -> Criterion:

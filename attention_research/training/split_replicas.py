@@ -15,10 +15,11 @@ from attention_research.errors import RunError
 from attention_research.parallel.rules import state_shardings
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.claiming import claim
+from attention_research.training.metrics_log import read_metrics
 from attention_research.training.replicas import member_configs
 from attention_research.training.selection import criterion_of
 from attention_research.training.trainer import Trainer
-from attention_research.training.workdir import json_text, load_config, locked, read_metrics, write_json, write_text
+from attention_research.training.workdir import json_text, load_config, locked, write_json, write_text
 
 
 def deal(workdir: Path, config: Config, folders: Sequence[Path]) -> None:

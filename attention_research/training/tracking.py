@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from attention_research.config import ConfigError
-from attention_research.training.workdir import MetricsLog, NoLog, read_metrics, write_json
+from attention_research.training.metrics_log import MetricsLog, NoLog, read_metrics
+from attention_research.training.workdir import write_json
 
 #: Entries of a line that label it.
 _LABELS = ("step", "split", "seed", "replica")

@@ -14,7 +14,7 @@ from typing import Any
 
 from attention_research.config import Config, ConfigError
 from attention_research.config.record import flat
-from attention_research.training.workdir import read_metrics
+from attention_research.training.metrics_log import read_metrics
 
 #: The final training loss is the mean of this many last logged steps, as in the tables of studies.
 LAST = 10

@@ -28,7 +28,7 @@ def measure_errors(*, workdir: Path, seed: int, examples: int = 2000, **_: Any) 
     "validation_curve" the same for the validation split.
     """
     from attention_research.training.evaluation import Trained
-    from attention_research.training.workdir import read_metrics
+    from attention_research.training.metrics_log import read_metrics
 
     del seed
     trained = Trained(workdir)

@@ -87,7 +87,7 @@ def counted(config: Config, rows: int, inputs: int, targets: int) -> tuple[Opera
 def losses(workdir: Path, seed: int) -> dict[str, float]:
     """Returns the log-perplexity per token of held-out text, early (after an eighth of the steps, as in the paper) and
     at the end."""
-    from attention_research.training.workdir import read_metrics
+    from attention_research.training.metrics_log import read_metrics
 
     validated = [line for line in read_metrics(workdir) if line["split"] == "validation" and line["seed"] == seed]
     by_step = {line["step"]: line["negative_log_likelihood"] for line in validated}

@@ -10,7 +10,7 @@ import numpy as np
 
 from attention_research.studies.figures import Figure, canvas, caption, legend, row_styles, save
 from attention_research.studies.results import Results
-from attention_research.training.workdir import read_metrics
+from attention_research.training.metrics_log import read_metrics
 
 #: The accuracy that counts as learned, and the largest number of points of a curve, evenly on a logarithmic axis.
 LEARNED, POINTS = 0.99, 120

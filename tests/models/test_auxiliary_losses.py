@@ -22,9 +22,9 @@ from attention_research.tasks.classification import Classification
 from attention_research.tasks.position_classes import PositionClasses
 from attention_research.tasks.regression import Regression
 from attention_research.tasks.translation import Translation
+from attention_research.training.metrics_log import read_metrics
 from attention_research.training.replicas import side_by_side
 from attention_research.training.run import train
-from attention_research.training.workdir import read_metrics
 from tests.tiers import fast_are
 
 B, S, T, LAYERS = 4, 11, 7, 3

@@ -14,9 +14,9 @@ from attention_research.tasks.evaluation import BleuEvaluation
 from attention_research.tasks.evaluation_protocol import PERPLEXITY, Floor, Metric
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.evaluation import evaluate
+from attention_research.training.metrics_log import LOSS, Criterion, MetricsLog, read_metrics
 from attention_research.training.run import train
 from attention_research.training.selection import criterion_of
-from attention_research.training.workdir import LOSS, Criterion, MetricsLog, read_metrics
 
 CONFIG = "configs/translation/transformer.py:smoke"
 FURTHER = [

@@ -17,9 +17,9 @@ from attention_research.training import initial
 from attention_research.training.clock import Clock
 from attention_research.training.evaluation import Trained
 from attention_research.training.interruption import Interrupted
+from attention_research.training.metrics_log import read_metrics
 from attention_research.training.run import train
 from attention_research.training.trainer import Trainer, mean_losses
-from attention_research.training.workdir import read_metrics
 from tests.parallel.programs import environment
 from tests.tiers import fast_are
 

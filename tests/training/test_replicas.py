@@ -22,11 +22,12 @@ from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.evaluation import evaluate
 from attention_research.training.interruption import Interrupted
+from attention_research.training.metrics_log import read_metrics
 from attention_research.training.replicas import member_configs
 from attention_research.training.run import train
 from attention_research.training.settings import Training
 from attention_research.training.split_replicas import deal
-from attention_research.training.workdir import load_config, read_metrics, write_text
+from attention_research.training.workdir import load_config, write_text
 from tests.tiers import slow_are
 
 #: Adam's epsilon is large compared with rounding errors. A key's bias has a zero gradient up to rounding, and a small

@@ -25,9 +25,10 @@ from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.evaluation import Trained, evaluate
 from attention_research.training.interruption import Interrupted
+from attention_research.training.metrics_log import read_metrics
 from attention_research.training.run import train
 from attention_research.training.schedules import stretched
-from attention_research.training.workdir import locked, read_metrics
+from attention_research.training.workdir import locked
 from tests.tiers import fast_are
 
 SMALL = (

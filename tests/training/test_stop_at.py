@@ -5,8 +5,9 @@ import math
 import pytest
 
 from attention_research.config import ConfigError, load
+from attention_research.training.metrics_log import read_metrics
 from attention_research.training.run import train
-from attention_research.training.workdir import json_text, read_metrics, write_text
+from attention_research.training.workdir import json_text, write_text
 
 CONFIG = "configs/arithmetic/equations.py:smoke"
 

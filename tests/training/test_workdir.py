@@ -15,7 +15,8 @@ from attention_research.config import ConfigError, load
 from attention_research.errors import RunError
 from attention_research.training import tracking
 from attention_research.training.claiming import check
-from attention_research.training.workdir import LOSS, Busy, MetricsLog, locked, read_metrics, write_text
+from attention_research.training.metrics_log import LOSS, MetricsLog, read_metrics
+from attention_research.training.workdir import Busy, locked, write_text
 
 
 @pytest.fixture

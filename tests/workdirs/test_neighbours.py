@@ -8,7 +8,8 @@ import pytest
 
 from attention_research.cli import main
 from attention_research.errors import ConfigError
-from attention_research.training.workdir import json_text, locked, read_metrics
+from attention_research.training.metrics_log import read_metrics
+from attention_research.training.workdir import json_text, locked
 from attention_research.workdirs.comparison import compare
 from attention_research.workdirs.status import status
 

@@ -20,7 +20,7 @@ def measure_course(*, workdir: Path, words: int, seed: int, **_: Any) -> dict[st
     from attention_research.accounting.depth import measure_depth
     from attention_research.tasks.error_rate import error_rates
     from attention_research.training.evaluation import Trained
-    from attention_research.training.workdir import read_metrics
+    from attention_research.training.metrics_log import read_metrics
     from attention_research.workdirs.reading import seconds_a_step
 
     trained = Trained(workdir)
