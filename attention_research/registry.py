@@ -210,6 +210,7 @@ ATTENTION = {
     # Self-attention with a state of constant size, or with one for each level of a tree.
     "retnet": _state("retnet:RetNet"),
     "gla": _state("gla:GatedLinearAttention"),
+    "mamba": _state("mamba:Mamba"),
     "mamba2": _state("mamba2:Mamba2"),
     "deltanet": _state("deltanet:DeltaNet"),
     "gated_deltanet": _state("gated_deltanet:GatedDeltaNet"),

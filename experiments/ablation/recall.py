@@ -88,6 +88,7 @@ STATES = (
     kind("retnet", "RetNet"),
     kind("lightning", "lightning"),
     kind("gla", "GLA"),
+    kind("mamba", "Mamba"),
     kind("mamba2", "Mamba-2"),
     kind("mlstm", "mLSTM"),
     kind("deltanet", "DeltaNet"),

@@ -43,6 +43,7 @@ ALSO: dict[str, tuple[str, ...]] = {
     "retention": ("RetNet", "lightning attention", "Mamba-2", "SSD", "simple GLA"),
     "gated_linear_attention": ("GLA",),
     "generalized_delta_rule": ("RWKV-7", "DPLR"),
+    "selective_scan": ("Mamba", "S6", "selective state space model"),
     "delta_rule": ("DeltaNet",),
     "gated_delta_rule": ("Gated DeltaNet", "GDN"),
     "kimi_delta_attention": ("KDA",),

@@ -18,6 +18,8 @@ from attention_research.kernels.state import (
     no_normalized_state,
     normalized_attention,
     normalized_step,
+    selective_scan,
+    selective_step,
     state_attention,
     state_step,
 )
@@ -84,6 +86,11 @@ def _of_form(function, axes):
     return call
 
 
+def _selective_one_by_one(*, rate, chunk_size, **given):
+    state = jnp.zeros((*given["value"].shape[::2], given["key"].shape[-1]))
+    return _over_positions(partial(selective_step, rate=rate), state, given, chunk_size)
+
+
 _BY_CHANNEL = {"log_decay": "B T N H"}
 _STATE = partial(
     Mechanism,
@@ -121,6 +128,18 @@ MECHANISMS = (
         "generalized_delta_rule",
         _BY_CHANNEL,
         breaks=("empty",),  # the output of a row of padding is that of the given state
+    ),
+    Mechanism(
+        selective_scan,
+        without="initial_state",
+        sizes={"C": 7},
+        settings={"chunk_size": 4},
+        draw={"step_size": _positive, "rate": _decay, "reset": _rarely},
+        permutable=("B", "C", "H"),
+        causal="T",
+        cached=_selective_one_by_one,
+        blockwise=True,
+        oracle="selective_scan::chunks_and_steps_are_the_equation",
     ),
     _DELTA(delta_attention, "delta_rule", without="log_decay initial_state"),
     _DELTA(_of_form(delta_attention, 3), "gated_delta_rule", without="initial_state"),

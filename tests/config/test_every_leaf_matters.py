@@ -145,7 +145,7 @@ LONG = {
     "sliding_window_rotary", "streaming", "transformer_xl", "transformer_xl_memory", "sink", "detach_norm",
     "layer_norm_no_bias", "unscaled_no_bias",
     "shared_with_bias", "untied", "adaptive_softmax", "mixture_of_softmaxes", "inverse_sqrt",
-    "lightning", "mlstm", "rwkv7", "based", "log_linear", "hyena",
+    "lightning", "mlstm", "rwkv7", "based", "log_linear", "hyena", "mamba",
 }  # fmt: skip
 #: Kinds that need data of their own or several layers, which these probes do not have -> the test of their effect.
 ELSEWHERE = {

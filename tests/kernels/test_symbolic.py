@@ -23,6 +23,7 @@ REFUSES = {
     "linformer_convolution", "linformer_max_pooling", "linformer_mean_pooling", "lsh_attention",
     "lsh_attention_causal", "monotonic_recursive", "performer_causal", "sinkhorn", "sinkhorn_causal",
     "indexed", "moba", "native_sparse", "path", "retention", "gated_linear_attention", "generalized_delta_rule",
+    "selective_scan",
     "delta_rule", "gated_delta_rule", "kimi_delta_attention", "log_linear", "mlstm",
     "normalized_linear_attention", "long_convolution",
     "sliding_window", "sliding_window_causal", "sliding_window_own_global_projections", "structural_depths",

@@ -329,7 +329,7 @@ def test_mistakes_are_named(kind, settings, message):
 PROMPTED = {name: settings for name, (settings, _) in KINDS.items()} | {
     kind: CAUSAL_KINDS[kind] | ({"max_length": T} if kind == "sigmoid" else {})
     for kind in FAMILIES["prompted_attention"]
-    if kind not in {*KINDS, *STATE_KINDS, "hyena", "t5", "value_residual"}
+    if kind not in {*KINDS, *STATE_KINDS, "hyena", "mamba", "t5", "value_residual"}
 }
 
 

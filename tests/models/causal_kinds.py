@@ -24,6 +24,7 @@ CAUSAL_KINDS = {
     "branched_t5": _BUCKETS,
     "lightweight_convolution": {"kernel_width": 4},
     "dynamic_convolution": {"kernel_width": 4, "num_filters": 3},
+    "mamba": {"state_width": 5, "convolution_width": 3},
     "hyena": {"place_width": 5, "filter_width": 7},
     "hyena:thrice": {"order": 3, "place_width": 3, "filter_width": 5, "frequency": 2.0},
     "standard:normalized": {"query_key_norm": "layer"},

@@ -21,7 +21,7 @@ QUICK = ("cross_layer",)
 #: Slow: kinds that differ in what a layer caches, in how they are packed, or in what layers hand over. The others are
 #: long. They differ from these within a layer.
 SLOW = (
-    "standard:grouped", "relative", "t5", "positional", "ring", "branched", "dynamic_convolution", "hyena",
+    "standard:grouped", "relative", "t5", "positional", "ring", "branched", "dynamic_convolution", "hyena", "mamba",
     "latent:queries", "sliding_window", "streaming", "sinkhorn", "transformer_xl_memory", "interleaved:states",
     "value_residual", "yoco", "forgetting", "contextual", "path:forgetting", "multi_token", "native_sparse", "indexed",
     "gla", "gated_deltanet", "rwkv7", "log_linear", "random_synthesizer_plus",

@@ -68,6 +68,7 @@ LEARN = {
     "based": ({"convolution_width": 4}, {}),
     "linear": ({"convolution_width": 4}, {}),
     "performer": ({"convolution_width": 4}, {}),
+    "mamba": ({}, {}),
     "mamba2": ({}, {}),
     "deltanet": ({}, {}),
     "gated_deltanet": ({}, {}),

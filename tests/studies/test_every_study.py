@@ -39,7 +39,7 @@ SMOKE = {
     "zoology2023/figure2": "attention_64_0.00046,gru_64_0.0022",
     "g2p2018/table1": "gru_64,mocha",
     "nanogpt2022/shakespeare": "cpu",
-    "mamba2023/induction": "abs,xpos",
+    "mamba2023/induction": "abs,mamba",
     "power2022/grokking": "division,polynomial,s5_30",
     "bengio2003/table1": "mlp3,mlp9,transformer,deleted_interpolation,kneser_ney_4,classes_150",
     "lake2018/table1": "length_overall,jump_best,simple_srn",

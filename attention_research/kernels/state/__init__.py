@@ -14,5 +14,6 @@ from attention_research.kernels.state.normalized import (
     normalized_attention,
     normalized_step,
 )
+from attention_research.kernels.state.selective_scan import selective_scan, selective_step
 from attention_research.kernels.state.state_attention import state_attention, state_step
 from attention_research.kernels.state.taylor import taylor_features

@@ -10,8 +10,15 @@ from jaxtyping import Array, Float
 from attention_research.kernels.precision import accumulator
 
 
+def step_bias(channels: int, rngs: nnx.Rngs) -> Float[Array, "C"]:
+    """A bias b that makes softplus(b) log-uniform between 0.001 and 0.1."""
+    between = jax.random.uniform(rngs.params(), (channels,), jnp.float32, jnp.log(1e-3), jnp.log(0.1))
+    size = jnp.maximum(jnp.exp(between), 1e-4)
+    return size + jnp.log(-jnp.expm1(-size))  # the inverse of softplus
+
+
 class StepSize(nnx.Module):
-    """A [N] from U(low, 16), and the bias b, which makes softplus(b) log-uniform between 0.001 and 0.1.
+    """A [N] from U(low, 16), and the bias b (`step_bias`).
 
     A is kept as its logarithm. `channels` is the number of biases of a head. Neither has weight decay.
     """
@@ -19,9 +26,7 @@ class StepSize(nnx.Module):
     def __init__(self, num_heads: int, *, channels: int = 1, low: float = 1.0, rngs: nnx.Rngs):
         rates = jax.random.uniform(rngs.params(), (num_heads,), jnp.float32, low, 16.0)
         self.rate_log = nnx.Param(jnp.log(jnp.maximum(rates, 1e-4)))
-        between = jax.random.uniform(rngs.params(), (num_heads * channels,), jnp.float32, jnp.log(1e-3), jnp.log(0.1))
-        size = jnp.maximum(jnp.exp(between), 1e-4)
-        self.bias = nnx.Param(size + jnp.log(-jnp.expm1(-size)))  # the inverse of softplus
+        self.bias = nnx.Param(step_bias(num_heads * channels, rngs))
 
     def __call__(self, logits: Float[Array, "B T C"]) -> tuple[Float[Array, "B T C"], Float[Array, "B T C"]]:
         """(log decay, softplus(logits + b)), in the accumulator's dtype."""
