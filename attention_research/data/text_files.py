@@ -66,7 +66,7 @@ class TextFiles(RandomWindows):
 
     `train`, `validation` and `test` are each one or several paths, relative to the folder in which the command is run.
     Without `validation` or `test`, the last twentieth of the training text takes its place; without both, the last is
-    the test text, and the one before it the validation text.
+    the test text, and the one before it the validation text. The tokenizer `words` drops spaces and ends of lines.
     """
 
     def __init__(
