@@ -80,11 +80,20 @@ def make_train_step(
     def over_devices(x: Any) -> Any:
         return x if axis_name is None else jax.lax.psum(x, axis_name)
 
+    def counted(batch: Mapping[str, jax.Array]) -> jax.Array:
+        """The count of the whole batch. `task.count` is at least 1, but a device without items has none: its count does
+        not grow if its rows are there twice."""
+        count = task.count(batch)
+        if axis_name is None:
+            return count
+        twice = {name: jnp.concatenate([x, x]) for name, x in batch.items()}
+        return jnp.maximum(over_devices(task.count(twice) - count), 1.0)
+
     def train_step(state: State, batch: Mapping[str, jax.Array]) -> tuple[State, Metrics]:
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(state["seed"]), DROPOUT), state["step"])
         if axis_name is not None:
             key = jax.random.fold_in(key, jax.lax.axis_index(axis_name))
-        count = over_devices(task.count(batch))
+        count = counted(batch)
 
         def differentiated(batch: Mapping[str, jax.Array], key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
             def loss(parameters: dict[str, jax.Array]) -> tuple[jax.Array, dict[str, jax.Array]]:

@@ -205,6 +205,17 @@ def test_accumulation_is_the_large_batch(name):
     assert_same_updates(followed(ACCUMULATING[name]()), followed(plain(*bigrams())))
 
 
+def test_a_device_with_only_filler_rows_counts_no_token():
+    """The last batch of an epoch may leave devices without a real row. `vmap` has the collectives of pmap."""
+    (alone, start), (copies, _) = bigrams(), bigrams(axis_name=AXIS)
+    batch = {name: np.where(np.arange(6)[:, None] < 3, x, 0) for name, x in unequal_rows().items()}
+    state, rows = jax.jit(start)(0), {name: x.reshape(3, 2, -1) for name, x in batch.items()}
+    (wanted, whole), (got, parts) = alone(state, batch), jax.vmap(copies, (None, 0), axis_name=AXIS)(state, rows)
+    assert parts["tokens"].tolist() == [whole["tokens"]] * 3 == [20] * 3
+    for name, x in wanted["parameters"].items():
+        np.testing.assert_allclose(got["parameters"][name][0], x, atol=1e-5)
+
+
 @pytest.mark.slow
 def test_accumulation_of_a_transformer_is_its_large_batch():
     whole, parts = (small_run(steps, dropout_rate=0.0, num_layers=1) for steps in (1, 3))
