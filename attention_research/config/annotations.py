@@ -124,12 +124,14 @@ class Tuple:
         return [item.check(element) for item, element in zip(items, value, strict=True)]
 
     def parse(self, text: str) -> list[Any]:
-        value = literal(text)
+        bare = not any(bracket in text for bracket in "()[]{}'\"")
+        texts = all(isinstance(item, Scalar) and item.base is str for item in self.items)
+        value = None if bare and texts else literal(text)  # 0,1 are two texts, too
         if isinstance(value, (list, tuple)):
             return self.check(value)
         words = _ELEMENT.split(text.strip().removesuffix(","))  # 1,2 or norm,residual, without quotes
         items = self.items * len(words) if self.repeated else self.items
-        if len(words) != len(items) or any(bracket in text for bracket in "()[]{}'\""):
+        if len(words) != len(items) or not bare:
             raise Mismatch(f"expected {self.words}; got {_show(text)}")
         return [item.parse(word) for item, word in zip(items, words, strict=True)]
 

@@ -46,6 +46,8 @@ PARSED = [
     ("lengths", "()", []),
     ("names", "b,c", ["b", "c"]),
     ("names", "('b', 'c')", ["b", "c"]),
+    ("names", "0,1", ["0", "1"]),
+    ("names", "True,False", ["True", "False"]),
 ]
 
 
