@@ -144,8 +144,11 @@ def _against_gold(reviews: list[dict[str, Any]], sizes: np.ndarray, taken: np.nd
     gold = np.array([np.sum(one["gold"]) for one in reviews])
     right = lambda choice: sum(int(np.sum(choice(one) & one["gold"])) for one in reviews)
     own = right(lambda one: one["selected"])
-    found: dict[str, Any] = {"recall": 100.0 * own / gold.sum(), "gold_share": 100.0 * gold.sum() / sizes.sum()}
-    found["rationale_f1"] = 200.0 * own / (taken.sum() + gold.sum())
+    found: dict[str, Any] = {"gold_share": 100.0 * gold.sum() / sizes.sum()}
+    if gold.sum():
+        found["recall"] = 100.0 * own / gold.sum()
+    if taken.sum() + gold.sum():
+        found["rationale_f1"] = 200.0 * own / (taken.sum() + gold.sum())
     if taken.sum():
         found["precision"] = 100.0 * own / taken.sum()
         found["random_precision"] = 100.0 * np.sum(taken * gold / sizes) / taken.sum()

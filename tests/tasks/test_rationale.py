@@ -170,6 +170,10 @@ def test_precision_is_undefined_without_gold_or_selection():
     nothing = scores([one_review(selected=np.zeros(4, bool))])
     assert "precision" not in nothing and nothing["recall"] == 0 and nothing["spans"] == 0
     assert "accuracy" not in scores([one_review(rating=np.array([0.75]))])
+    unmarked = scores([one_review(gold=np.zeros(4, bool))])
+    assert "recall" not in unmarked and unmarked["precision"] == unmarked["rationale_f1"] == 0
+    neither = scores([one_review(gold=np.zeros(4, bool), selected=np.zeros(4, bool))])
+    assert neither.keys().isdisjoint({"recall", "rationale_f1", "precision"})
 
 
 def test_an_evaluation_skips_padding_rows_and_selects_the_largest_weights():
