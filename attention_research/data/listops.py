@@ -23,6 +23,7 @@ import numpy as np
 
 from attention_research.data.labelled_arrays import LabelledArrays, kept
 from attention_research.data.protocol import Batch
+from attention_research.errors import ConfigError
 from attention_research.signatures import NonNegative, Positive
 
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -69,7 +70,10 @@ class _Full(Exception):
 
 
 class ListOps(LabelledArrays):
-    """Expressions of more than `min_length` and fewer than `max_length` tokens (see the module docstring)."""
+    """Expressions of more than `min_length` and fewer than `max_length` tokens (see the module docstring).
+
+    Raises `ConfigError` for bounds without an expression.
+    """
 
     def __init__(
         self,
@@ -82,6 +86,7 @@ class ListOps(LabelledArrays):
         held_out: Positive = 2000,
     ):
         self.bounds = {"min_length": min_length, "max_depth": max_depth, "max_args": max_args}
+        _check(max_length, **self.bounds)
         numbers = {"train": train_examples, "validation": held_out, "test": held_out}
         super().__init__("listops", max_length, numbers, tuple(map(str, range(10))), self.bounds)
         self._all: list[tuple[tuple[str, ...], int]] = []
@@ -111,3 +116,22 @@ class ListOps(LabelledArrays):
         for row, (tokens, _) in enumerate(found):
             source[row, : len(tokens)] = [IDS[token] for token in tokens]
         return {"source": source, "label": np.asarray([value for _, value in found])}
+
+
+def _check(max_length: int, *, min_length: int, max_depth: int, max_args: int) -> None:
+    """Raises `ConfigError` for bounds without an expression, which would be drawn forever."""
+    if max_args < 2:
+        raise ConfigError(f"data.max_args: an operator has 2 arguments or more; got {max_args}")
+    longest = 1
+    for _ in range(max_depth - 1):
+        longest = longest if longest > min_length else 2 + max_args * longest
+    if longest <= min_length:
+        raise ConfigError(
+            f"data.min_length: an expression has at most {longest} tokens with max_depth={max_depth} and "
+            f"max_args={max_args}; expected less than that, got {min_length}"
+        )
+    if max_length < min_length + 2:
+        raise ConfigError(
+            f"data.max_length: expressions have more than {min_length} and fewer than {max_length} tokens (min_length, "
+            "max_length); there are none"
+        )

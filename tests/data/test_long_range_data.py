@@ -75,6 +75,17 @@ def test_expressions_have_their_values_bounds_and_every_operator():
     assert max(depths) == 3 and set(counts) == set(TOKENS) - {"<pad>"}  # the fourth level has digits only
 
 
+def test_bounds_without_an_expression_are_refused():
+    """An expression of more than `min_length` and fewer than `max_length` tokens would be drawn forever."""
+    with pytest.raises(ConfigError, match=r"^data.max_length: expressions have more than 500 and fewer than 501 tok"):
+        ListOps(max_length=501)
+    with pytest.raises(ConfigError, match=r"^data.min_length: an expression has at most 12 tokens with max_depth=2 "):
+        small_listops(max_depth=2, max_args=10, min_length=12)
+    with pytest.raises(ConfigError, match=r"^data.max_args: an operator has 2 arguments or more; got 1$"):
+        small_listops(max_args=1)
+    assert ListOps(max_length=502).numbers["train"] == 96_000
+
+
 def test_an_argument_is_an_expression_one_time_in_four():
     """Counts the arguments that could be expressions (the first two levels). Operators are equally frequent."""
     chance, operators, digits = random.Random(5), Counter(), 0
