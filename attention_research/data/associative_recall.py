@@ -15,6 +15,8 @@ random numbers.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from attention_research.data.pairs_to_recall import PairsToRecall, query_places
@@ -22,6 +24,8 @@ from attention_research.data.protocol import Batch
 from attention_research.errors import ConfigError
 from attention_research.signatures import Positive, PositiveFloat
 
+#: The least probability with which a row of draws has different words.
+_RARE = 1e-3
 _SEEDS = {"train": 231204, "validation": 231205, "test": 231206}
 
 
@@ -47,7 +51,12 @@ def drawn(
 
 
 def distinct(generator: np.random.Generator, rows: int, count: int, low: int, high: int) -> np.ndarray:
-    """[rows count] words from low to high - 1, uniform among all rows of different words: other rows are drawn anew."""
+    """[rows count] words from low to high - 1, uniform among all rows of different words: other rows are drawn anew.
+
+    If almost all rows would be drawn anew, each row is drawn without replacement instead, which is slower.
+    """
+    if math.prod(1 - taken / (high - low) for taken in range(count)) < _RARE:
+        return np.stack([low + generator.choice(high - low, count, replace=False) for _ in range(rows)])
     words = generator.integers(low, high, (rows, count))
     while True:
         ordered = np.sort(words, axis=1)

@@ -73,6 +73,15 @@ def test_words_are_different_and_uniform():
     np.testing.assert_allclose(counts / len(words), expected, atol=0.01)
 
 
+def test_as_many_words_as_there_are():
+    """A row of 24 draws has 24 different words once in a billion times. Permutations are uniform too."""
+    words = distinct(np.random.default_rng(0), 5 * N, 24, 3, 27)
+    np.testing.assert_array_equal(np.sort(words, axis=1), np.tile(np.arange(3, 27), (5 * N, 1)))
+    np.testing.assert_allclose([(words[:, 0] == word).mean() for word in range(3, 27)], 1 / 24, atol=0.01)
+    some = distinct(np.random.default_rng(1), 5 * N, 20, 3, 27)
+    assert all(len(set(row)) == 20 for row in some[:99]) and set(some.ravel()) == set(range(3, 27))
+
+
 def test_the_published_sizes():
     data = AssociativeRecall(max_length=64, vocabulary_size=8192, pairs=4)
     assert data.numbers == {"train": 100_000, "validation": 3000, "test": 3000} and data.chance == 0.25
