@@ -58,6 +58,8 @@ class Scalar:
             value = int(value)
         if type(value) is not self.base or (self.base is float and not math.isfinite(value)):
             raise Mismatch(f"expected {self.words}; got {_show(value)}")
+        if isinstance(value, str) and not _encodes(value):
+            raise Mismatch(f"expected {self.words} in UTF-8; got {_show(value)}")
         if not RANGES[self.range](value):
             raise Mismatch(f"expected {self.words}; got {_show(value)}")
         return value + 0.0 if self.base is float else value
@@ -172,7 +174,7 @@ class Named:
         return f"a dict of name to section, each {self.item.words}"
 
     def check(self, value: Any) -> dict[str, Any]:
-        value = {} if value in ([], ()) else value
+        value = {} if isinstance(value, (list, tuple)) and not value else value
         if not isinstance(value, dict):
             raise Mismatch(f"expected {self.words}; got {_show(value)}")
         wrong = [name for name in value if not (isinstance(name, str) and _NAME.fullmatch(name))]
@@ -254,6 +256,15 @@ def _reworded(annotation: Annotation, function: Callable[[Any], Any], value: Any
         return function(value)
     except Mismatch:
         raise Mismatch(f"expected {annotation.words}; got {_show(value)}") from None
+
+
+def _encodes(text: str) -> bool:
+    """Whether a text can be written to a file. Python reads other bytes of the command line as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _show(value: Any) -> str:

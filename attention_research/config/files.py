@@ -110,7 +110,8 @@ def _compiled(text: str, path: str) -> CodeType:
 
 def _variants(module: ModuleType, path: str | Path) -> dict[str, str]:
     names = getattr(module, "VARIANTS", None)
-    if not callable(getattr(module, "get_config", None)) or not names or not isinstance(names, (Mapping, tuple, list)):
+    named = isinstance(names, (Mapping, tuple, list)) and all(isinstance(name, str) for name in names)
+    if not callable(getattr(module, "get_config", None)) or not names or not named:
         raise ConfigError(f"{path}: a config file defines get_config(variant) and VARIANTS (name -> one line)")
     return dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, "")
 

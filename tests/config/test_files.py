@@ -97,6 +97,7 @@ BROKEN = {
     "syntax": (FILE.replace("def get_config(variant):", "def get_config(variant)"), "configs/toys/toy.py:6: expected"),
     "import": ("import not_installed_anywhere", "configs/toys/toy.py:1: ModuleNotFoundError: No module named"),
     "no variants": (FILE.replace("VARIANTS", "variants"), "configs/toys/toy.py: a config file defines"),
+    "numbers as variants": ("VARIANTS = {1: ''}\n\ndef get_config(variant): ...", "configs/toys/toy.py: a config"),
     "raises": (FILE.replace('"max_length": 16', '"max_length": 1 // 0'), "configs/toys/toy.py:7: ZeroDivisionError"),
     "returns nothing": (FILE.replace("return config", "return None"), "configs/toys/toy.py: get_config('small') gave"),
     "typo": (FILE.replace('"steps"', '"stesp"'), "config.training.stesp: no such setting; did you mean config.tr"),

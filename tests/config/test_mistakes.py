@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from attention_research.config import ConfigError, resolve
+from attention_research.config import ConfigError, load, resolve
 
 OVERRIDES = {
     "unknown key": (
@@ -33,6 +34,10 @@ OVERRIDES = {
     "word for a bool": (("training.warm", "yes"), "config.training.warm: expected true or false; got 'yes'"),
     "nan": (("training.learning_rate", "nan"), "config.training.learning_rate: expected a float above 0; got nan"),
     "infinity": (("training.learning_rate", 1e999), "config.training.learning_rate: expected a float above 0; got inf"),
+    "text that is not UTF-8": (
+        ("training.note", "caf\udce9"),  # the byte e9 on the command line
+        "config.training.note: expected a string in UTF-8; got 'caf\\udce9'",
+    ),
     "zero": (("training.batch_size", "0"), "config.training.batch_size: expected an int at least 1; got 0"),
     "negative": (("training.steps", "-5"), "config.training.steps: expected an int at least 1; got -5"),
     "zero rate": (("training.learning_rate", 0.0), "config.training.learning_rate: expected a float above 0; got 0.0"),
@@ -131,6 +136,12 @@ GIVEN = {
 def test_a_mistake_in_the_file(toy, name):
     changed, message = GIVEN[name]
     assert refused({**toy, **changed}).startswith(message)
+
+
+def test_an_array_for_named_sections():
+    given = [("evaluations", np.array([1, 2]))]
+    with pytest.raises(ConfigError, match=r"^config.evaluations: expected a dict of name to section, each a kind of"):
+        load("translation/transformer:cpu", given)
 
 
 def test_an_inherited_mistake_is_named_where_it_was_written(toy, tmp_path):
