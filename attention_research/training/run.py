@@ -131,6 +131,8 @@ def _train(
         stop.leave()
         stop.patient, stopped = True, False
         reached = hosts.agreed(ending.reached(workdir, settings.stop_at, settings.stop_by) if hosts.is_first() else 0)
+        if step < settings.steps and reached < settings.stop_checks:
+            _check_validation(data)
         while step < settings.steps and not stopped and reached < settings.stop_checks:
             profile.before(step + 1)
             state, metrics = clock.run(execution.step, state, clock.next(batches, execution.place))
@@ -179,6 +181,13 @@ def _prepare_here(data: Data, workdir: Path, report: Callable[[str], None]) -> N
     data.prepare(report)
     if not taken and keeping.begun(workdir):
         keeping.same_as_recorded(data, workdir)
+
+
+def _check_validation(data: Data) -> None:
+    """Raises ConfigError if there is nothing to validate on. The first validation may come hours later, and the run
+    would fail there before its first checkpoint."""
+    if next(data.evaluation_batches("validation", 1, examples=1), None) is None:
+        raise ConfigError(f"config.data: the validation split of {data.name} is empty")
 
 
 def _stopped(stop: Stop, together: bool) -> bool:

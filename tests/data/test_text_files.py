@@ -125,6 +125,15 @@ def test_mistakes_are_one_line(book, tmp_path, root, monkeypatch, capsys):
         files(book).prepare()
 
 
+def test_a_text_without_a_validation_window_is_refused_before_the_first_step(book, tmp_path, root, monkeypatch, capsys):
+    """Otherwise the run would end at its first validation, before its first checkpoint."""
+    book.write_text(TEXT[:300], encoding="utf-8")
+    words = (*CONFIG, f"--config.data.train={book}", "--config.training.steps=2", f"--workdir={tmp_path / 'run'}")
+    status, said = run(root, monkeypatch, capsys, "train", *words)
+    assert status == 2 and "error: data.max_length: the validation text of" in said and "step 2/2" not in said
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_vocabulary_without_ends_of_lines_is_refused(book):
     with pytest.raises(ConfigError, match=r"^config.data.tokenizer: this vocabulary has no token for the end of a li"):
         files(book, tokenizer=SentencePiece, vocabulary_size=40).prepare()

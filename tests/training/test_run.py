@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import signal
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -436,3 +437,9 @@ def test_generation_needs_a_checkpoint(whole, tmp_path):
     (tmp_path / "config.json").write_text((whole[0] / "config.json").read_text())
     with pytest.raises(RunError, match="no finished checkpoint"):
         Trained(tmp_path)
+
+
+def test_an_empty_validation_split_is_refused():
+    data = SimpleNamespace(name="a set", evaluation_batches=lambda split, rows, examples: iter(()))
+    with pytest.raises(ConfigError, match=r"^config.data: the validation split of a set is empty$"):
+        run._check_validation(data)
