@@ -13,6 +13,7 @@ from attention_research.data.batching import read_ahead
 from attention_research.data.named_pictures import Pictures
 from attention_research.data.pairs import Tokenised
 from attention_research.data.picture_texts import PictureTexts, digests, padded
+from attention_research.data.plan import Plan
 from attention_research.data.protocol import Batch
 from attention_research.data.tokens import BySplit
 from attention_research.errors import ConfigError
@@ -107,6 +108,11 @@ class NamedPictureTexts(Tokenised, PictureTexts):
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
         """Array name -> shape, for each batch shape of training; reads nothing."""
         return [{"image": (batch_size, *self.shape), self.array: (batch_size, self.max_length)}]
+
+    def _plan(self, seed: int, batch_size: int) -> Plan:
+        if not self.numbers["train"]:
+            raise ConfigError(f"max_length: no training text of {self.name} has at most {self.max_length} tokens")
+        return super()._plan(seed, batch_size)
 
     def train_batches(
         self, seed: int, batch_size: int, start_step: int = 0, host: int = 0, hosts: int = 1

@@ -68,6 +68,12 @@ def test_pictures_and_captions_become_batches(folder):
     assert read.sizes()["train"] == sum(len(captions_of(i)) for i, own in enumerate(splits) if own == "train")
 
 
+def test_a_length_that_no_caption_has_is_refused(folder):
+    line = r"^max_length: no training text of .*photos has at most 2 tokens$"
+    with pytest.raises(ConfigError, match=line):
+        data(folder, max_length=2).prepare().batch_at(seed=0, step=0, batch_size=4)
+
+
 def test_jsonl_and_several_files_are_the_same_pictures(folder):
     """All captions of a picture on one line, JSON, a header line, or a file for each split give the same data."""
     plain = data(folder).prepare()
