@@ -143,10 +143,10 @@ def chosen(run: Path, settings: Training, report: Report) -> Iterator[tuple[Chec
     or checkpoint is missing, or the run has replicas."""
     try:
         config = load_config(run)
-    except ConfigError:
-        raise ConfigError(
-            f"config.training.initial={run}: no run there (config.json is missing); train one first"
-        ) from None
+    except ConfigError as error:
+        there = (run / "config.json").exists()
+        why = error if there else "no run there (config.json is missing); train one first"
+        raise ConfigError(f"config.training.initial={run}: {why}") from None
     if (replicas := config.resolved["training"].get("replicas", 1)) > 1:
         raise ConfigError(f"config.training.initial={run}: trained {replicas} replicas; give a run of one seed")
     named = settings.initial_checkpoint

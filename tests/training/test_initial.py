@@ -256,6 +256,15 @@ def test_mismatches_are_reported_before_anything_is_written(place, trained, text
         tuned(initial_checkpoint="newest")
 
 
+def test_a_run_that_cannot_be_read_is_not_called_missing(place, tuned):
+    damaged = place / "damaged"
+    damaged.mkdir()
+    (damaged / "config.json").write_text("{")
+    line = r"^config\.training\.initial=\S*damaged: config\.json: not a saved config"
+    with pytest.raises(ConfigError, match=line):
+        train(tuned("damaged"), place / "refused")
+
+
 def test_a_run_of_replicas_cannot_be_the_initial_run(place, trained, texts, tuned):
     several = place / "several"
     several.mkdir()
