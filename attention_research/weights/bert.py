@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from attention_research.data.hugging_face_folder import CheckpointFolder
+from attention_research.errors import ConfigError
 from attention_research.weights.activations import activation
 from attention_research.weights.tensors import Entry, dense, norm
 
@@ -22,8 +23,10 @@ HEAD = "cls.predictions"
 
 
 def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
-    """(the model section of the config, the largest length)."""
+    """(the model section of the config, the largest length). Raises ConfigError for a head with a table of its own."""
     theirs = folder.config
+    if _has_head(tensors) and theirs.get("tie_word_embeddings") is False:
+        raise ConfigError(f"{folder.path / 'config.json'}: tie_word_embeddings is False; ours has True")
     return {
         "kind": "transformer_encoder",
         "num_layers": theirs["num_hidden_layers"],

@@ -20,10 +20,11 @@ transformers = pytest.importorskip("transformers", reason="Hugging Face Transfor
 V, D, N, F, LENGTH = 53, 20, 5, 29, 17
 
 
-def bert(head=True):
+def bert(head=True, tied=True):
     config = transformers.BertConfig(
         vocab_size=V, hidden_size=D, num_hidden_layers=3, num_attention_heads=N, intermediate_size=F,
         max_position_embeddings=LENGTH, pad_token_id=4, layer_norm_eps=1e-3,
+        tie_word_embeddings=tied,
     )  # fmt: skip
     return transformers.BertForMaskedLM(config) if head else transformers.BertModel(config, add_pooling_layer=False)
 
@@ -259,6 +260,14 @@ def test_unsupported_checkpoints_are_refused_in_one_line(tmp_path):
         load(tmp_path)
     with pytest.raises(ConfigError, match=r"no config\.json there; expected a folder as save_pretrained writes it"):
         load(tmp_path / "nowhere")
+
+
+def test_a_bert_with_an_output_matrix_of_its_own_is_refused(tmp_path):
+    """Only the logits of the head need the matrix, not the hidden states."""
+    saved(lambda: bert(tied=False), tmp_path / "masked")
+    assert refused(tmp_path / "masked").endswith("config.json: tie_word_embeddings is False; ours has True")
+    saved(lambda: bert(head=False, tied=False), tmp_path / "states")
+    assert load(tmp_path / "states").config.resolved["model"]["vocabulary"]["kind"] == "unscaled"
 
 
 def test_end_tokens_are_found_by_name_and_by_number(tmp_path):
