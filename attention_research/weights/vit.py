@@ -22,6 +22,8 @@ EXPECTED = {"qkv_bias": True}
 TASK = "classification"
 PRE_NORM = tuple(("norm", layer, "dropout", "residual") for layer in ("self_attention", "feed_forward"))
 POSITIONS, HEAD = "encoder.positions.table", ("head.kernel", "head.bias")
+#: The labels of a config.json without `id2label`: save_pretrained leaves out the default, two classes.
+DEFAULT_LABELS = ("LABEL_0", "LABEL_1")
 #: The scaling of pixels from 0 to 1 in our models: (x - 0.5) / 0.5.
 PIXELS = {"image_mean": 0.5, "image_std": 0.5}
 
@@ -39,7 +41,7 @@ def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[
     return {
         "kind": "vision_transformer",
         "patch_side": theirs["patch_size"],
-        "num_classes": len(theirs["id2label"]),
+        "num_classes": len(theirs.get("id2label") or DEFAULT_LABELS),
         "max_length": length,
         "num_layers": theirs["num_hidden_layers"],
         "width": theirs["hidden_size"],

@@ -86,6 +86,17 @@ def test_another_size_interpolates_positions_and_other_classes_reset_the_head(th
     np.testing.assert_allclose(ours(loaded, images(35))[0], -np.log(4), rtol=1e-6)
 
 
+def test_two_classes_are_the_default_that_a_folder_leaves_out(tmp_path):
+    config = transformers.ViTConfig(
+        hidden_size=D, num_hidden_layers=1, num_attention_heads=N, intermediate_size=F, image_size=SIDE,
+        patch_size=PATCH, num_labels=2, attn_implementation="eager",
+    )  # fmt: skip
+    model = transformers.ViTForImageClassification(config).eval()
+    model.save_pretrained(tmp_path)
+    assert "id2label" not in json.loads((tmp_path / "config.json").read_text())
+    np.testing.assert_allclose(ours(load(tmp_path), images())[0], of_theirs(model, images())[0], rtol=0, atol=1e-4)
+
+
 def test_interpolation_is_exact_for_linear_functions():
     grid = lambda side: np.stack(np.meshgrid(*2 * [np.linspace(-1, 1, side)]), axis=-1).reshape(side * side, 2)
     table = np.concatenate([[[7.0, 7.0]], grid(4)])
