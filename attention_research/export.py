@@ -119,7 +119,7 @@ def _card(name: str, trained: Trained, environment: Mapping[str, Any], metadata:
         "trained with": f"git revision {metadata['git_revision']}, {environment.get('date', 'date unknown')}",
         "vocabulary": f"fingerprint {metadata['tokenizer']}",
     }
-    skipped = ("step", "seed", "sentences", "tokens")
+    skipped = ("step", "seed", "sentences", "tokens", "seconds")
     scores = {one: value for one, value in found.items() if isinstance(value, float) and one not in skipped}
     lines = [f"# {name.removesuffix('.safetensors')}", "", "| | |", "| --- | --- |"]
     lines += [f"| {title} | {text} |" for title, text in facts.items()]

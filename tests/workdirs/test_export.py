@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shutil
 
 import jax
 import numpy as np
@@ -12,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 from attention_research.cli import main
 from attention_research.config import ConfigError, load
 from attention_research.data.tokenizer import SentencePiece
+from attention_research.export import export
 from attention_research.export import load as load_exported
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.evaluation import Trained, evaluate
@@ -180,6 +182,16 @@ def test_status_compare_and_report_of_a_trained_run(trained, tmp_path, capsys):
     assert main(["report", str(workdir), f"--output={tmp_path / 'page.html'}"]) == 0
     page = (tmp_path / "page.html").read_text()
     assert page.count("<svg") >= 2 and "Samples" in page and "finished" in page
+
+
+def test_a_model_card_lists_scores_alone(trained, tmp_path):
+    """The other numbers of evaluation.json, such as its seconds, are not scores."""
+    workdir = shutil.copytree(trained[0], tmp_path / "run")
+    numbers = {"bleu": 12.5, "step": 4, "seed": 7, "sentences": 4, "tokens": 31.0, "seconds": 3.0, "split": "test"}
+    (workdir / "evaluation.json").write_text(json.dumps(numbers))
+    export(workdir, tmp_path / "a.safetensors")
+    card = (tmp_path / "a.card.md").read_text(encoding="utf-8")
+    assert [line for line in card.splitlines() if line.startswith("- ")] == ["- bleu: 12.5"]
 
 
 @pytest.mark.slow
