@@ -93,7 +93,7 @@ def of_sentence(trained: Trained, sentence: str, name: str) -> Attention:
         kind = trained.config.resolved["model"]["kind"]
         raise ConfigError(f"--attention: this run's model, {kind}, has no attention between tokens")
     steps = ", ".join(f"{step:,}" for step in trained.averaged)
-    averaged = {"mean": "mean of the checkpoints at steps", "best": "step of the lowest validation loss"}.get(
+    averaged = {"mean": "mean of the checkpoints at steps", "best": f"step of the {trained.selection.by}"}.get(
         trained.selection.name, "step"
     )
     facts = {"run": name, averaged: steps, "config": trained.config.hash}

@@ -4,14 +4,18 @@ import importlib.util
 import json
 import os
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from attention_research.analysis import attention
 from attention_research.analysis.attention_file import check, write
 from attention_research.cli import main
 from attention_research.config import ConfigError, load
 from attention_research.errors import RunError
+from attention_research.tokens import EOS
+from attention_research.training.selection import Selection
 
 SMALL = (
     ("data.name", "wmt14_translate/fr-en"), ("data.source_language", "fr"), ("data.target_language", "en"),
@@ -52,6 +56,17 @@ def test_without_matplotlib_pictures_are_refused_and_pages_work(tmp_path, monkey
 def test_a_file_that_cannot_be_written_is_one_line(tmp_path, awkward):
     with pytest.raises(RunError, match="not written: No such file or directory"):
         write(tmp_path / "gone" / "a.html", awkward)
+
+
+def test_the_page_names_the_criterion_of_the_best_checkpoint(monkeypatch):
+    monkeypatch.setattr(attention, "attention_maps", lambda *_: ("a map",))
+    trained = SimpleNamespace(
+        hypotheses=lambda sentences: [([5, EOS], [6, EOS])], trainer=SimpleNamespace(structure=None), continues=False,
+        data=SimpleNamespace(tokenizer=SimpleNamespace(decode=lambda rows: ["six"])), model=lambda: ({}, {}),
+        averaged=[800], selection=Selection("best", [800], "highest written.bleu"), config=SimpleNamespace(hash="h"),
+    )  # fmt: skip
+    facts = attention.of_sentence(trained, "five", "a run").facts
+    assert facts == {"run": "a run", "step of the highest written.bleu": "800", "config": "h"}
 
 
 def test_the_suffix_selects_the_format(tmp_path, awkward):
