@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from attention_research.analysis.attention import layer_weights
 from attention_research.errors import RunError
 from attention_research.tokens import EOS
 from attention_research.training.evaluation import Trained
@@ -65,11 +66,11 @@ def of_picture(trained: Trained, image: np.ndarray, name: str) -> PictureAttenti
 
 def _maps(decoder: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
     """(title, weights [T S]) of each map in the aux of a decoder for a single image."""
-    if "alignment" in decoder:
-        yield "attention", np.asarray(decoder["alignment"][0])
+    weights = layer_weights({"decoder": decoder})
+    if ("decoder", "alignment") in weights:
+        yield "attention", np.asarray(weights["decoder", "alignment"])[0, 0, 0]
         return
-    segments = (decoder[name]["cross_attention"]["attention_weights"] for name in sorted(decoder))
-    layers = [np.asarray(layer[0]) for segment in segments for layer in segment]
+    layers = [np.asarray(layer[0]) for layer in weights.get(("decoder", "cross_attention"), ())]
     for number, heads in reversed(list(enumerate(layers, start=1))):
         yield f"layer {number}, mean of its heads", heads.mean(axis=0)
         yield from ((f"layer {number}, head {head}", weights) for head, weights in enumerate(heads, start=1))

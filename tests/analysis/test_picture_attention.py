@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -153,6 +154,24 @@ def test_weights_are_the_models(section):
         assert len(found.maps) == 2 * (1 + 3)
     for _, weights in found.maps:
         np.testing.assert_allclose(weights.sum(axis=(1, 2)), 1, atol=1e-5)
+
+
+def of_aux(decoder, caption=(5, 9, EOS)):
+    """Of a model whose decoder has this aux, for a picture that it describes with this caption."""
+    model = SimpleNamespace(log_likelihood=lambda batch: ({}, {"decoder": decoder}))
+    structure = SimpleNamespace(merge=lambda parameters, statistics: model)
+    trained = SimpleNamespace(
+        captions=lambda images: [list(caption)], trainer=SimpleNamespace(structure=structure), step=7,
+        model=lambda: ({}, {}), data=SimpleNamespace(tokenizer=Tokenizer()),
+    )  # fmt: skip
+    return of_picture(trained, np.zeros((5, 5, 3), np.uint8), "a run")
+
+
+def test_layers_of_many_segments_are_in_their_order():
+    segment = lambda n: {"cross_attention": {"attention_weights": jnp.full((1, 1, 1, 3, 4), float(n))}}
+    found = of_aux({f"segment_{n}": segment(n) for n in range(1 + 11)})
+    heads = [(title, weights[0, 0, 0]) for title, weights in found.maps if "mean" not in title]
+    assert heads == [(f"layer {n + 1}, head 1", n) for n in reversed(range(1 + 11))]
 
 
 @pytest.mark.slow
