@@ -49,16 +49,19 @@ def read_picture(path: Path, side: int, channels: int) -> np.ndarray:
 def of_picture(trained: Trained, image: np.ndarray, name: str) -> PictureAttention:
     """Writes a caption as `generate` does and collects the attention. `name` is the name of the run.
 
-    Raises RunError if the decoder of the model does not have attention over the image.
+    Raises RunError if the decoder of the model does not have attention over the image, and if the caption is empty.
     """
     (tokens,) = trained.captions(image[None])
     merge = trained.trainer.structure.merge
     batch = {"image": jnp.asarray(image[None]), "target": jnp.asarray([tokens], jnp.int32)}
     look = jax.jit(lambda model: merge(*model).log_likelihood(batch)[1]["decoder"])
     length = len(tokens) - (tokens[-1] == EOS)
-    maps = tuple((title, _square(weights[:length])) for title, weights in _maps(jax.device_get(look(trained.model()))))
+    maps = tuple((title, _square(weights)) for title, weights in _maps(jax.device_get(look(trained.model()))))
     if not any(weights.any() for _, weights in maps):
         raise RunError("--attention: the decoder of this model has no attention over the picture")
+    if not length:
+        raise RunError("--attention: the model writes an empty caption for this picture, so no word is drawn")
+    maps = tuple((title, weights[:length]) for title, weights in maps)
     words = tuple(trained.data.tokenizer.decode([[token]])[0] or NO_WORD for token in tokens[:length])
     facts = {"run": name, "step": f"{trained.step:,}", "places": " x ".join(map(str, maps[0][1].shape[1:]))}
     return PictureAttention(image, words, maps, facts)

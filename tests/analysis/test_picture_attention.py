@@ -174,6 +174,11 @@ def test_layers_of_many_segments_are_in_their_order():
     assert heads == [(f"layer {n + 1}, head 1", n) for n in reversed(range(1 + 11))]
 
 
+def test_an_empty_caption_is_not_a_model_without_attention():
+    with pytest.raises(RunError, match="the model writes an empty caption for this picture"):
+        of_aux({"alignment": jnp.full((1, 1, 4), 0.25)}, caption=(EOS,))
+
+
 @pytest.mark.slow
 def test_a_model_without_attention_is_refused():
     decoder = {"kind": "fixed_vector", "start": {"kind": "projected"}}
