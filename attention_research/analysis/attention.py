@@ -119,7 +119,8 @@ def map_reader(
     """The function (batch of one row, whose text the target is) -> the maps, without padding.
 
     If the number of keys does not depend on the length of the sequence, the keys are not tokens but projections, as in
-    Linformer, and they are labelled as projections. Raises RunError if weights are not finite.
+    Linformer, and they are labelled as projections. The maps of a stack that reads the source and then the text have
+    both on their axes. Raises RunError if weights are not finite.
     """
     weights = lambda arrays, batch: layer_weights(structure.merge(*arrays).log_likelihood(batch)[1])
     run = jax.jit(weights)
@@ -139,18 +140,28 @@ def map_reader(
             # A block that attends twice has "self_attention" and "self_attention_2".
             for place in sorted(place for place in found if place[0] == part and _kind(place[1]) == kind):
                 array = np.asarray(found[place], np.float32)[:, 0]
-                keys, keys_are = names[columns], axes[columns]
-                if other_shapes[place].shape[-1] == array.shape[-1]:
+                queries, queries_are, keys, keys_are = names[rows], axes[rows], names[columns], axes[columns]
+                if rows == "text" and reads_source_first(array.shape[2], batch):
+                    padding = batch["source"].shape[1] - len(source)  # such a model moves it to the front
+                    array = array[:, :, padding:, padding:]
+                    queries, keys = [*names["source"], *queries], [*names["source"], *keys]
+                    queries_are, keys_are = f"source and {queries_are}", f"{axes['source']} and {keys_are}"
+                elif other_shapes[place].shape[-1] == array.shape[-1]:
                     keys = [f"projection {number}" for number in range(1, array.shape[-1] + 1)]
                     keys_are = f"projections of the {axes[columns]}"
-                array = array[:, :, : len(names[rows]), : len(keys)]
+                array = array[:, :, : len(queries), : len(keys)]
                 if not np.isfinite(array).all():
                     raise RunError(f"{title}: the attention weights of this run are not finite; its training diverged")
                 number = place[1].removeprefix(kind).replace("_", " ")
-                maps.append(AttentionMap(title + number, axes[rows], keys_are, tuple(names[rows]), tuple(keys), array))
+                maps.append(AttentionMap(title + number, queries_are, keys_are, tuple(queries), tuple(keys), array))
         return tuple(maps)
 
     return read
+
+
+def reads_source_first(length: int, batch: Mapping[str, np.ndarray]) -> bool:
+    """Whether maps of `length` queries are those of a stack that reads the source and then the text of a batch."""
+    return all(name in batch for name in SIDES) and length == sum(batch[name].shape[1] for name in SIDES)
 
 
 def _other_length(tokens: np.ndarray) -> np.ndarray:

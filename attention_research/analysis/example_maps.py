@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from attention_research.analysis.attention import PLACES, layer_weights
+from attention_research.analysis.attention import PLACES, layer_weights, reads_source_first
 from attention_research.errors import RunError
 from attention_research.tokens import PAD
 from attention_research.training.evaluation import Trained
@@ -33,7 +33,8 @@ def example_maps(
     """Yields (tokens by name, maps) of each example at a place such as ("decoder", "cross_attention").
 
     `arrays` default to the trained parameters and statistics. Raises RunError if the model does not have these weights,
-    or if they are not between tokens (in a captioning model, they are over locations of an image).
+    if they are not between tokens (in a captioning model, they are over locations of an image), or if the stack reads
+    the source and then the text.
     """
     arrays = trained.model() if arrays is None else arrays
     structure = trained.trainer.structure
@@ -52,6 +53,8 @@ def example_maps(
         if absent:
             raise RunError(f"{' '.join(place)}: a batch has no tokens of {absent}")
         found = np.asarray(maps(arrays, batch), np.float32)
+        if rows == "target" and reads_source_first(found.shape[3], batch):
+            raise RunError(f"{' '.join(place)}: the maps are over the source and the text together")
         lengths = {name: (np.asarray(batch[name]) != PAD).sum(axis=1) for name in {rows, columns}}
         for number in range(found.shape[1]):
             length, width = lengths[rows][number], lengths[columns][number]

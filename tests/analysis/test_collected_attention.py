@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.analysis.attention import attention_maps, labels, readable
+from attention_research.analysis.attention import OUTPUT, attention_maps, labels, map_reader, readable
 from attention_research.errors import RunError
 from attention_research.tokens import BOS, EOS, UNKNOWN
 
@@ -115,6 +115,22 @@ def test_a_block_that_attends_twice_has_two_maps(small):
 
 def test_a_model_without_a_source_has_one_kind(small):
     assert list(maps_of(small(kind="transformer_decoder"))) == ["decoder self-attention"]
+
+
+def test_a_stack_that_reads_the_source_first_has_both_texts_on_its_axes(small):
+    """Equation 1 over the source and then the text. Padding of the source is moved to the front, and is not shown."""
+    steps = (("self_attention", "residual", "norm"), ("feed_forward", "residual", "norm"))
+    structure, arrays = small(kind="language_model", decoder={"steps": steps})
+    read = map_reader(structure, arrays, label)
+    pad = lambda tokens, length: np.pad(np.asarray([tokens], np.int32), ((0, 0), (0, length - len(tokens))))
+    (alone,) = read({"source": pad(SOURCE, 7), "target": pad(TARGET, 5)}, OUTPUT)
+    (padded,) = read({"source": pad(SOURCE, 9), "target": pad(TARGET, 8)}, OUTPUT)
+    tokens = [*SOURCE, BOS, *TARGET[:-1]]
+    wanted = first_layer(arrays[0], "decoder.stack.segments.0.self_attention", tokens, is_causal=True)
+    for one in (alone, padded):
+        assert one.queries == tuple(label([*SOURCE, *TARGET])) and one.keys == tuple(label(tokens))
+        assert (one.rows, one.columns) == (f"source and {OUTPUT} tokens", "source tokens and tokens read before")
+        np.testing.assert_allclose(one.weights[0], wanted, atol=2e-5)
 
 
 def test_weights_that_are_not_finite_are_refused(standard):

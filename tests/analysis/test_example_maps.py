@@ -62,3 +62,9 @@ def test_maps_equal_those_of_each_example_alone(place, title, made, alone):
 def test_a_model_without_maps_lists_the_available_ones(made):
     with pytest.raises(RunError, match=r"no weights of decoder alignment; there are: encoder self_attention, "):
         list(example_maps(trained(made), ("decoder", "alignment")))
+
+
+def test_maps_of_a_stack_that_reads_the_source_first_are_refused(small):
+    """Their first rows are those of the source, not of the text."""
+    with pytest.raises(RunError, match="decoder self_attention: the maps are over the source and the text together"):
+        list(example_maps(trained(small(kind="language_model")), ("decoder", "self_attention")))
