@@ -127,8 +127,7 @@ def map_reader(
 
     def read(batch: Mapping[str, np.ndarray], of: str) -> tuple[AttentionMap, ...]:
         sides = {name: [int(token) for token in batch[name][0] if token != PAD] for name in SIDES if name in batch}
-        other_length = lambda name, x: _other_length(x) if name in SIDES else x
-        other_shapes = jax.eval_shape(weights, arrays, {name: other_length(name, x) for name, x in batch.items()})
+        other_shapes = jax.eval_shape(weights, arrays, of_other_length(batch))
         found = jax.device_get(run(arrays, {name: jnp.asarray(x) for name, x in batch.items()}))
         source, target = sides.get("source", []), sides.get("target", [])
         names = {"source": label(source), "text": label(target), "read": label([BOS, *target[:-1]])}
@@ -164,8 +163,13 @@ def reads_source_first(length: int, batch: Mapping[str, np.ndarray]) -> bool:
     return all(name in batch for name in SIDES) and length == sum(batch[name].shape[1] for name in SIDES)
 
 
+def of_other_length(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The batch with sequences of another length. Keys that are as many as before are projections, not tokens."""
+    return {name: _other_length(x) if name in SIDES else x for name, x in batch.items()}
+
+
 def _other_length(tokens: np.ndarray) -> np.ndarray:
-    """The tokens [1 T] with another T."""
+    """The tokens [B T] with another T."""
     return tokens[:, :-1] if tokens.shape[1] > 1 else np.pad(tokens, ((0, 0), (0, 1)), constant_values=UNKNOWN)
 
 

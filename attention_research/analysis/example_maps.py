@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from attention_research.analysis.attention import PLACES, layer_weights, reads_source_first
+from attention_research.analysis.attention import PLACES, layer_weights, of_other_length, reads_source_first
 from attention_research.errors import RunError
 from attention_research.tokens import PAD
 from attention_research.training.evaluation import Trained
@@ -32,9 +32,9 @@ def example_maps(
 ) -> Iterator[tuple[dict[str, np.ndarray], Float[np.ndarray, "L N T S"]]]:
     """Yields (tokens by name, maps) of each example at a place such as ("decoder", "cross_attention").
 
-    `arrays` default to the trained parameters and statistics. Raises RunError if the model does not have these weights,
-    if they are not between tokens (in a captioning model, they are over locations of an image), or if the stack reads
-    the source and then the text.
+    Keys that are projections, as in Linformer, are not cut. `arrays` default to the trained parameters and statistics.
+    Raises RunError if the model does not have these weights, if they are not between tokens (in a captioning model,
+    they are over locations of an image), or if the stack reads the source and then the text.
     """
     arrays = trained.model() if arrays is None else arrays
     structure = trained.trainer.structure
@@ -55,9 +55,10 @@ def example_maps(
         found = np.asarray(maps(arrays, batch), np.float32)
         if rows == "target" and reads_source_first(found.shape[3], batch):
             raise RunError(f"{' '.join(place)}: the maps are over the source and the text together")
+        are_tokens = jax.eval_shape(maps, arrays, of_other_length(batch)).shape[-1] != found.shape[-1]
         lengths = {name: (np.asarray(batch[name]) != PAD).sum(axis=1) for name in {rows, columns}}
         for number in range(found.shape[1]):
-            length, width = lengths[rows][number], lengths[columns][number]
+            length, width = lengths[rows][number], lengths[columns][number] if are_tokens else found.shape[-1]
             if length and width:
                 tokens = {name: np.asarray(batch[name][number][: lengths[name][number]]) for name in lengths}
                 yield tokens, found[:, number, :, :length, :width]

@@ -64,6 +64,14 @@ def test_a_model_without_maps_lists_the_available_ones(made):
         list(example_maps(trained(made), ("decoder", "alignment")))
 
 
+def test_projections_are_not_cut_to_the_length_of_the_source(small):
+    """Linformer's keys are not tokens: there are as many for a short source."""
+    made = small(self_attention={"kind": "linformer", "rank": 11})
+    for tokens, maps in example_maps(trained(made), ("encoder", "self_attention")):
+        assert maps.shape[2:] == (len(tokens["source"]), 11)
+        np.testing.assert_allclose(maps.sum(-1), 1.0, atol=1e-5)
+
+
 def test_maps_of_a_stack_that_reads_the_source_first_are_refused(small):
     """Their first rows are those of the source, not of the text."""
     with pytest.raises(RunError, match="decoder self_attention: the maps are over the source and the text together"):
