@@ -118,9 +118,8 @@ def map_reader(
 ) -> Callable[[Mapping[str, np.ndarray], str], tuple[AttentionMap, ...]]:
     """The function (batch of one row, whose text the target is) -> the maps, without padding.
 
-    If the number of keys does not depend on the length of the sequence, the keys are not tokens but projections, as in
-    Linformer, and they are labelled as projections. The maps of a stack that reads the source and then the text have
-    both on their axes. Raises RunError if weights are not finite.
+    Keys that are not tokens (`are_projections`) are labelled as projections. The maps of a stack that reads the source
+    and then the text have both on their axes. Raises RunError if weights are not finite.
     """
     weights = lambda arrays, batch: layer_weights(structure.merge(*arrays).log_likelihood(batch)[1])
     run = jax.jit(weights)
@@ -137,7 +136,9 @@ def map_reader(
             if not (names[rows] and names[columns] and (target or rows == "source")):  # over an image, for example
                 continue
             # A block that attends twice has "self_attention" and "self_attention_2".
-            for place in sorted(place for place in found if place[0] == part and _kind(place[1]) == kind):
+            for place in sorted(
+                place for place in found.keys() & other_shapes.keys() if place[0] == part and _kind(place[1]) == kind
+            ):
                 array = np.asarray(found[place], np.float32)[:, 0]
                 queries, queries_are, keys, keys_are = names[rows], axes[rows], names[columns], axes[columns]
                 if rows == "text" and reads_source_first(array.shape[2], batch):
@@ -145,7 +146,7 @@ def map_reader(
                     array = array[:, :, padding:, padding:]
                     queries, keys = [*names["source"], *queries], [*names["source"], *keys]
                     queries_are, keys_are = f"source and {queries_are}", f"{axes['source']} and {keys_are}"
-                elif other_shapes[place].shape[-1] == array.shape[-1]:
+                elif are_projections(array.shape[-1], other_shapes[place].shape[-1], columns, batch):
                     keys = [f"projection {number}" for number in range(1, array.shape[-1] + 1)]
                     keys_are = f"projections of the {axes[columns]}"
                 array = array[:, :, : len(queries), : len(keys)]
@@ -163,8 +164,14 @@ def reads_source_first(length: int, batch: Mapping[str, np.ndarray]) -> bool:
     return all(name in batch for name in SIDES) and length == sum(batch[name].shape[1] for name in SIDES)
 
 
+def are_projections(keys: int, others: int, columns: str, batch: Mapping[str, np.ndarray]) -> bool:
+    """Whether keys are not tokens: as many (`others`) for a batch of another length, as in Linformer, or fewer than
+    the tokens, as in the memory of a Funnel encoder."""
+    return keys == others or keys < batch["source" if columns == "source" else "target"].shape[1]
+
+
 def of_other_length(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The batch with sequences of another length. Keys that are as many as before are projections, not tokens."""
+    """The batch with sequences of another length, for `are_projections`."""
     return {name: _other_length(x) if name in SIDES else x for name, x in batch.items()}
 
 
@@ -180,7 +187,8 @@ def _kind(name: str) -> str:
 def layer_weights(collected: Mapping[str, Any]) -> dict[tuple[str, str], jax.Array]:
     """(part, child of its blocks) -> weights [L B N T S], from the aux of a forward pass.
 
-    The alignment [B T S] of a recurrent decoder becomes one layer with one head.
+    The alignment [B T S] of a recurrent decoder becomes one layer with one head. A place is left out if the maps of its
+    layers have different sizes, as in a Funnel encoder.
     """
     found: dict[tuple[str, str], list[jax.Array]] = {}
     for part, segments in collected.items():
@@ -190,7 +198,8 @@ def layer_weights(collected: Mapping[str, Any]) -> dict[tuple[str, str], jax.Arr
             for name, given in segments.get(f"segment_{number}", {}).items():
                 if isinstance(given, Mapping) and "attention_weights" in given:
                     found.setdefault((part, name), []).append(given["attention_weights"])
-    return {place: jnp.concatenate(layers) for place, layers in found.items()}
+    alike = {place: layers for place, layers in found.items() if len({layer.shape[1:] for layer in layers}) == 1}
+    return {place: jnp.concatenate(layers) for place, layers in alike.items()}
 
 
 def labels(tokenizer: Any, tokens: Sequence[int]) -> list[str]:

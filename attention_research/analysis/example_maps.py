@@ -9,7 +9,13 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from attention_research.analysis.attention import PLACES, layer_weights, of_other_length, reads_source_first
+from attention_research.analysis.attention import (
+    PLACES,
+    are_projections,
+    layer_weights,
+    of_other_length,
+    reads_source_first,
+)
 from attention_research.errors import RunError
 from attention_research.tokens import PAD
 from attention_research.training.evaluation import Trained
@@ -55,7 +61,8 @@ def example_maps(
         found = np.asarray(maps(arrays, batch), np.float32)
         if rows == "target" and reads_source_first(found.shape[3], batch):
             raise RunError(f"{' '.join(place)}: the maps are over the source and the text together")
-        are_tokens = jax.eval_shape(maps, arrays, of_other_length(batch)).shape[-1] != found.shape[-1]
+        others = jax.eval_shape(maps, arrays, of_other_length(batch)).shape[-1]
+        are_tokens = not are_projections(found.shape[-1], others, columns, batch)
         lengths = {name: (np.asarray(batch[name]) != PAD).sum(axis=1) for name in {rows, columns}}
         for number in range(found.shape[1]):
             length, width = lengths[rows][number], lengths[columns][number] if are_tokens else found.shape[-1]

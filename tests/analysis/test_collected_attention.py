@@ -133,6 +133,15 @@ def test_a_stack_that_reads_the_source_first_has_both_texts_on_its_axes(small):
         np.testing.assert_allclose(one.weights[0], wanted, atol=2e-5)
 
 
+def test_pooled_positions_are_not_called_tokens(small):
+    """The layers of a Funnel encoder have maps of different sizes, which are left out. Its memory of a source of seven
+    tokens has two positions."""
+    maps = maps_of(small(num_layers=3, encoder={"kind": "funnel"}))
+    assert list(maps) == ["cross-attention", "decoder self-attention"]
+    assert maps["cross-attention"].keys == ("projection 1", "projection 2")
+    np.testing.assert_allclose(maps["cross-attention"].weights.sum(-1), 1.0, atol=1e-5)
+
+
 def test_weights_that_are_not_finite_are_refused(standard):
     (structure, (parameters, statistics)), _ = standard
     broken = {name: jnp.full_like(x, jnp.nan) for name, x in parameters.items()}

@@ -72,6 +72,14 @@ def test_projections_are_not_cut_to_the_length_of_the_source(small):
         np.testing.assert_allclose(maps.sum(-1), 1.0, atol=1e-5)
 
 
+def test_layers_with_maps_of_different_sizes_are_no_place(small):
+    funnel = trained(small(num_layers=3, encoder={"kind": "funnel"}))
+    with pytest.raises(RunError, match="no weights of encoder self_attention; there are: decoder"):
+        list(example_maps(funnel, ("encoder", "self_attention")))
+    for _, maps in example_maps(funnel, ("decoder", "cross_attention")):
+        np.testing.assert_allclose(maps.sum(-1), 1.0, atol=1e-5)
+
+
 def test_maps_of_a_stack_that_reads_the_source_first_are_refused(small):
     """Their first rows are those of the source, not of the text."""
     with pytest.raises(RunError, match="decoder self_attention: the maps are over the source and the text together"):
