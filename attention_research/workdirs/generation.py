@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from attention_research.errors import ConfigError
+from attention_research.tokens import EOS
 from attention_research.training.evaluation import Trained
 from attention_research.training.readings import limit, longest, readings
 
@@ -15,9 +17,12 @@ def generate(trained: Trained, lines: Sequence[str], report: Callable[[str], Non
     """The output of the run for each line. A language model returns the line with its continuation.
 
     A blank line gives a blank line, and so does a line without tokens. Reports what was cut, unknown or replaced, with
-    the line numbers, which start at 1.
+    the line numbers, which start at 1. Raises ConfigError for a prompt with an end of text inside.
     """
     read = readings(trained, lines)
+    for number, one in enumerate(read if trained.continues else (), start=1):
+        if EOS in one.tokens[:-1]:
+            raise ConfigError(f"--input: line {number} has the end of a text inside its prompt; a prompt is one text")
     blank = [index for index, line in enumerate(lines) if not line.strip() or read[index].is_empty]
     there = [index for index in range(len(lines)) if index not in set(blank)]
     _remark(report, "blank, and left blank", dict.fromkeys(blank, ""))

@@ -96,6 +96,14 @@ def test_a_prompt_keeps_its_end_and_precedes_its_continuation(words):
     assert said[1] == "cut to the last 3 tokens (max_length): line 2 (6 tokens)"
 
 
+def test_a_prompt_with_an_end_inside_is_refused(words):
+    """As <|endoftext|> of GPT-2: decoding would end there, or write another token in its place."""
+    tokenizer = SimpleNamespace(encode=lambda lines: [[4, EOS, 5, EOS], [4, EOS]][: len(lines)], decode=words.decode)
+    with pytest.raises(ConfigError, match="--input: line 1 has the end of a text inside its prompt"):
+        generate(trained(tokenizer, copied, continues=True), ["one<end>two", "one"], lambda line: None)
+    assert generate(trained(tokenizer, lambda tokens: [5, EOS]), ["one<end>two"], lambda line: None) == ["two"]
+
+
 def test_a_byte_model_continues_within_a_word():
     tokenizer = Bytes(vocabulary_size=260)
     made = trained(tokenizer, lambda tokens: [*tokens[:-1], *tokenizer.encode(["c"])[0]], continues=True)
