@@ -89,14 +89,20 @@ def measure_probe(*, workdir: Path, seed: int, **settings: Any) -> dict[str, Any
 
 
 def of_run(
-    trained: Trained, seed: int, *, probed: int = 256, examples: int | None = 128, **settings: Any
+    trained: Trained,
+    seed: int,
+    *,
+    probed: int = 256,
+    examples: int | None = 128,
+    split: str = "test",
+    **settings: Any,
 ) -> dict[str, Any]:
     """The errors of a run by layer, beginning with the embeddings.
 
     "errors" and "errors_untrained" are lists for the trained and the untrained model. "first", "best" and "last" are
     values of the former, and "best_untrained" is the best value of the latter. "blind" and "middle" are the errors of
     random guessing and of predicting the middle position. The probes are trained on `probed` rows of training text and
-    tested on `examples` rows of test text.
+    tested on `examples` rows of text of `split`.
     """
     probe = Probe(**{name: value for name, value in settings.items() if name in Probe._fields})
     states = jax.jit(lambda arrays, batch: layer_states(trained.trainer.structure.merge(*arrays), batch))
@@ -107,7 +113,7 @@ def of_run(
 
     found = {}
     for name, arrays in (("errors", trained.model()), ("errors_untrained", untrained(trained))):
-        sets = of(arrays, "train", probed), of(arrays, "test", examples)
+        sets = of(arrays, "train", probed), of(arrays, split, examples)
         found[name] = [float(x) for x in errors(*sets, probe, jax.random.key(seed))]
     length, ours = sets[0].shape[2], found["errors"]
     return {

@@ -56,7 +56,7 @@ def analyze(
         passes = sample_passes(trained, split=split, examples=examples)
         figures = _of_passes(trained, folder, what, passes, found, line) + figures
     if "probe" in what and trained.config.resolved["model"]["kind"] == "transformer_decoder":
-        found["probe"] = position_probe.of_run(trained, 0, examples=examples, probed=2 * examples)
+        found["probe"] = position_probe.of_run(trained, 0, examples=examples, probed=2 * examples, split=split)
         figures.append(pictures.draw_probe(found["probe"], folder / "probe.png", line))
     if not found:
         states_only = list(what) == ["probe"]

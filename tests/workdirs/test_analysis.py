@@ -6,10 +6,13 @@ output.
 
 import json
 import re
+from types import SimpleNamespace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from attention_research.analysis import position_probe
 from attention_research.analysis.attention import attention_maps, labels
 from attention_research.analysis.example_maps import example_maps
 from attention_research.analysis.head_statistics import head_statistics
@@ -19,6 +22,7 @@ from attention_research.config import load
 from attention_research.training.evaluation import Trained
 from attention_research.training.run import train
 from attention_research.workdirs import analysis_figures
+from attention_research.workdirs.analysis import analyze
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 PLACE = ("decoder", "self_attention")
@@ -45,6 +49,25 @@ def sounds(root, tmp_path_factory):
 def passes(folder):
     text = (folder / "attention.html").read_text(encoding="utf-8")
     return json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])["passes"]
+
+
+def test_the_probe_is_tested_on_the_split_that_is_named(root, tmp_path, monkeypatch):
+    asked = []
+
+    def batches(split, batch_size, examples):
+        asked.append((split, examples))
+        yield np.arange(2), {"target": np.ones((2, 5), np.int32)}
+
+    monkeypatch.setattr(position_probe, "layer_states", lambda model, batch: jnp.zeros((1, 2, 5, 3)))
+    monkeypatch.setattr(position_probe, "untrained", lambda trained: ({}, {}))
+    monkeypatch.setattr(position_probe, "errors", lambda *given: np.ones(1))
+    run = SimpleNamespace(
+        config=load(root / "configs/language_modelling/transformer.py:smoke"), settings=SimpleNamespace(seed=0),
+        trainer=SimpleNamespace(structure=SimpleNamespace(merge=lambda *arrays: None)), model=lambda: ({}, {}),
+        data=SimpleNamespace(evaluation_batches=batches), workdir=tmp_path, selection="checkpoint 3",
+    )  # fmt: skip
+    analyze(run, tmp_path, ["probe"], split="validation", examples=2)
+    assert asked == [("train", 4), ("validation", 2)] * 2
 
 
 def test_its_numbers_are_those_of_the_analyses(workdir, capsys):
