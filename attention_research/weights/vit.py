@@ -26,6 +26,8 @@ POSITIONS, HEAD = "encoder.positions.table", ("head.kernel", "head.bias")
 DEFAULT_LABELS = ("LABEL_0", "LABEL_1")
 #: The scaling of pixels from 0 to 1 in our models: (x - 0.5) / 0.5.
 PIXELS = {"image_mean": 0.5, "image_std": 0.5}
+#: The settings with which a folder scales pixels so.
+SCALED = {"do_rescale": True, "rescale_factor": 1 / 255, "do_normalize": True}
 
 
 def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
@@ -33,10 +35,13 @@ def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[
     differently."""
     theirs = folder.config
     scaled = folder.json("preprocessor_config.json") if folder.has("preprocessor_config.json") else {}
+    where = folder.path / "preprocessor_config.json"
     for key, ours in PIXELS.items():
-        if any(value != ours for value in scaled.get(key, ())):
-            where = folder.path / "preprocessor_config.json"
+        if any(value != ours for value in scaled.get(key) or ()):
             raise ConfigError(f"{where}: {key} is {scaled[key]}; ours has {ours} for each channel")
+    for key, expected in SCALED.items():
+        if (found := scaled.get(key, expected)) not in (None, expected):
+            raise ConfigError(f"{where}: {key} is {found!r}; ours has {expected!r}")
     length = (theirs["image_size"] // theirs["patch_size"]) ** 2 + 1
     return {
         "kind": "vision_transformer",

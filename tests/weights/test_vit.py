@@ -111,8 +111,12 @@ def test_settings_that_change_the_equations_are_refused(theirs, tmp_path):
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({"image_mean": [0.485, 0.456, 0.406]}))
     with pytest.raises(ConfigError, match=r"image_mean is \[0.485, 0.456, 0.406\]; ours has 0.5 for each channel"):
         load(tmp_path)
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps({"image_mean": [0.5] * 3, "image_std": [0.5] * 3}))
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps({"image_mean": None, "image_std": [0.5] * 3}))
     assert load(tmp_path).parameters.keys() == load(folder).parameters.keys()
+    for key, value in {"do_normalize": False, "do_rescale": False, "rescale_factor": 1.0}.items():
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps({key: value}))
+        with pytest.raises(ConfigError, match=f"{key} is {value}; ours has "):
+            load(tmp_path)
     config = json.loads((folder / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "qkv_bias": False}))
     with pytest.raises(ConfigError, match="qkv_bias is False; ours has True"):
