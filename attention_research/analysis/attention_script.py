@@ -68,7 +68,11 @@ function showHead() {
   matrix = head === "mean" ? meanOf(heads) : heads[Number(head)];
   most = Math.max(...matrix.map((row) => Math.max(...row)));
   const greatest = `The largest weight here is ${number(most)}.`;
-  by("axes").textContent = `Rows: ${map.rows}. Columns: ${map.columns}. Each row sums to 1. ${greatest}`;
+  const sums = matrix.map((row) => row.reduce((sum, weight) => sum + weight, 0));
+  const [low, high] = [Math.min(...sums), Math.max(...sums)];
+  const ones = Math.max(1 - low, high - 1) < 0.01;
+  const total = ones ? "Each row sums to 1." : `The rows sum to between ${number(low)} and ${number(high)}.`;
+  by("axes").textContent = `Rows: ${map.rows}. Columns: ${map.columns}. ${total} ${greatest}`;
   markOverview(by("layer").value, head);
   show(chosen);
 }

@@ -46,6 +46,10 @@ class GivenFiles(Pairs):
         assert self.kept is not None
         return KeptText(self._choice, self.kept, self._report)
 
+    def _evaluated(self, split: str, examples: int | None) -> Any:
+        """All pairs: `examples` is a setting for the run's own data."""
+        return super()._evaluated(split, None)
+
     def target_counts(self) -> np.ndarray:
         """The counts of the run's training text."""
         return self._data.target_counts()

@@ -166,7 +166,7 @@ def evaluate(
     """Computes losses and scores on the evaluation split, writes them to evaluation.json and returns them.
 
     `average` and `checkpoint` select the parameters, see `Trained`. `files` are a source and a target file with other
-    sentence pairs to evaluate on; evaluation.json is not written then. In the result, "checkpoint" says how the
+    sentence pairs, which are all scored; evaluation.json is not written then. In the result, "checkpoint" says how the
     checkpoint was chosen ("last", "best", "step", "mean"), "step" is its step (of a mean: the newest), and "averaged"
     lists all steps that were read.
 

@@ -116,6 +116,13 @@ def test_other_files_are_evaluated_without_the_text_of_the_run(place, capsys):
     assert found.pop("split") == "other.fr and other.en" and found.pop("seconds") > 0
     assert found == {name: value for name, value in before.items() if name != "split"}
     assert scores(place / "run") == before
+    with open(place / "run/config.json") as file:
+        config = json.load(file)
+    config["resolved"]["evaluation"]["examples"] = 5  # a part of the run's own text, but all of the given one
+    with open(place / "run/config.json", "w") as file:
+        json.dump(config, file)
+    assert main([*command, "--files=other.fr,other.en"]) == 0
+    assert json.loads(capsys.readouterr().out)["sentences"] == 17
     with open("other.en", "a") as file:
         file.write("one more\n")
     for files, line in (
