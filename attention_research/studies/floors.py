@@ -118,7 +118,8 @@ def _named(contents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     differ = [path for path in paths if len({str(content.get(path)) for content in contents.values()}) > 1]
     differ.sort(key=lambda path: path != "data.name")
     names = dict.fromkeys(contents, "")
-    for chosen in (*combinations(differ, 1), *combinations(differ, 2), differ) if len(contents) > 1 else ():
+    few = (chosen for number in (1, 2, 3) for chosen in combinations(differ, number))
+    for chosen in (*few, differ) if len(contents) > 1 else ():
         names = {
             key: ", ".join(_told(path, one[path]) for path in chosen if path in one) for key, one in contents.items()
         }

@@ -89,3 +89,13 @@ def test_a_floors_id_depends_on_given_and_inherited_settings(root):
     for path, value in (("max_length", 32), ("vocabulary_size", 1999), ("evaluation.split", "validation")):
         assert said((path, value)) != said(), path
     assert said(("training.seed", 3), ("model.width", 64)) == said()
+
+
+def test_three_settings_name_floors_that_two_do_not_tell_apart():
+    settings = [("a", 1, 0.0), ("a", 2, 0.0), ("b", 1, 0.0), ("b", 1, 0.9), ("a", 1, 0.9)]
+    contents = {
+        str(number): {"data.aspect": aspect, "data.share": share, "data.mix": mix, "max_length": number // 3}
+        for number, (aspect, share, mix) in enumerate(settings)
+    }
+    names = floors._named(contents)
+    assert names["1"] == "aspect a, share 2, mix 0.0" and len(set(names.values())) == 5
