@@ -24,14 +24,15 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     from attention_research.weights import import_folder, mobilenet_v2
     from attention_research.weights.packaged import PACKAGED, folder_of
 
-    name = str(arguments.folder)
-    if name not in (known := [mobilenet_v2.NAME, *PACKAGED]) and not arguments.folder.is_dir():
+    name, is_folder = str(arguments.folder), arguments.folder.is_dir()  # a folder comes before a packaged checkpoint
+    if name not in (known := [mobilenet_v2.NAME, *PACKAGED]) and not is_folder:
         was = "this is a file" if arguments.folder.exists() else "no such folder"
         raise ConfigError(f"{name}: {was}; expected a folder as save_pretrained writes it{nearest(name, known)}")
     keep_compiled_programs()
-    if name == mobilenet_v2.NAME:
+    if name == mobilenet_v2.NAME and not is_folder:
         mobilenet_v2.import_run(arguments.workdir, overrides, say)
     else:
-        import_folder(folder_of(name, say), arguments.workdir, overrides, say)
+        folder = arguments.folder if is_folder else folder_of(name, say)
+        import_folder(folder, arguments.workdir, overrides, say)
     print(f"run {arguments.workdir} · next: attention-research analyze --workdir={arguments.workdir}")
     return 0

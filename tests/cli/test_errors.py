@@ -130,6 +130,13 @@ def test_one_line_and_status_2(case, tmp_path, capsys, monkeypatch, root):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_folder_comes_before_a_packaged_checkpoint_of_its_name(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mobilenet_v2").mkdir()
+    assert main(["import", "./mobilenet_v2", "--workdir=run"]) == 2
+    assert "mobilenet_v2" in (said := capsys.readouterr().err) and "config.json" in said
+
+
 @pytest.mark.slow
 def test_wrong_arguments_help_and_lists_do_not_import_jax(root):
     """In a fresh process, which then reads `sys.modules`."""
