@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 from attention_research.errors import ConfigError
-from attention_research.kernels.masks import segment_mask
 from attention_research.layers.attention.hyena import Hyena
 from attention_research.layers.structure import abstract
+from tests.layers.packed_and_stepped import PROMPT, outputs
 
 B, T, D, LONGEST = 2, 11, 6, 13
 SETTINGS = {"width": D, "max_length": LONGEST, "order": 3, "place_width": 5, "filter_width": 7, "frequency": 2.0}
 #: Packed examples; 0 is padding.
 SEGMENTS = np.array([[1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2], [1, 1, 0, 2, 2, 3, 3, 3, 3, 0, 0]])
-#: A prompt with padding on the left, as before a target.
-PROMPT = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
 
 
 def kernels(w):
@@ -58,26 +56,7 @@ def found():
     """The quantities that the tests check, by one program."""
     structure, w = layer()
     x = np.random.default_rng(2).standard_normal((B, T, D))
-
-    @jax.jit
-    def everything(p, x):
-        module = structure.merge(p)
-        packed, _ = module(x, mask=segment_mask(jnp.asarray(SEGMENTS), jnp.asarray(SEGMENTS)), is_causal=True)
-        real = jnp.concatenate([jnp.asarray(PROMPT), jnp.ones((B, T - 5), bool)], 1)
-        whole, _ = module(x, mask=real[:, None, None], is_causal=True)
-        prompt, cache, _ = module.prefill(x[:, :5], LONGEST, mask=jnp.asarray(PROMPT)[:, None, None], is_causal=True)
-
-        def step(carry, now):
-            y, cache, _ = module.step(now[:, None], *carry)
-            return (cache, carry[1] + 1), y[:, 0]
-
-        _, rest = jax.lax.scan(step, (cache, jnp.int32(5)), x[:, 5:].swapaxes(0, 1))
-        narrow, _ = module(x.astype(jnp.bfloat16), is_causal=True)
-        wide, _ = module(x, is_causal=True)
-        return {"packed": packed, "whole": whole, "prompt": prompt, "rest": rest.swapaxes(0, 1), "narrow": narrow,
-                "wide": wide}  # fmt: skip
-
-    return w, x, everything({name: jnp.float32(p) for name, p in w.items()}, jnp.float32(x))
+    return w, x, outputs(structure, w, x, SEGMENTS, LONGEST)
 
 
 @pytest.mark.slow

@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from attention_research.kernels.masks import segment_mask
 from attention_research.layers.attention.state.mamba import Mamba
 from attention_research.layers.structure import abstract
 from tests.kernels.state_members import sigmoid, softplus
+from tests.layers.packed_and_stepped import PROMPT, outputs
 
 B, T, D, H, RANK = 2, 21, 6, 5, 3  # T is more than a chunk
 SETTINGS = {"width": D, "state_width": H, "convolution_width": 3, "step_rank": RANK}
 #: Packed examples; 0 is padding.
 SEGMENTS = np.array([[1] * 4 + [2] * 17, [1, 1, 0, 2, 2] + [3] * 14 + [0, 0]])
-#: A prompt with padding on the left, as before a target.
-PROMPT = np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
 
 
 def oracle(w, u, segments):
@@ -50,26 +48,7 @@ def found():
     """The quantities that the tests check, by one program."""
     structure, w = layer()
     x = np.random.default_rng(2).standard_normal((B, T, D))
-
-    @jax.jit
-    def everything(p, x):
-        module = structure.merge(p)
-        packed, aux = module(x, mask=segment_mask(jnp.asarray(SEGMENTS), jnp.asarray(SEGMENTS)), is_causal=True)
-        real = jnp.concatenate([jnp.asarray(PROMPT), jnp.ones((B, T - 5), bool)], 1)
-        whole, _ = module(x, mask=real[:, None, None], is_causal=True)
-        prompt, cache, _ = module.prefill(x[:, :5], T, mask=jnp.asarray(PROMPT)[:, None, None], is_causal=True)
-
-        def step(carry, now):
-            y, cache, _ = module.step(now[:, None], *carry)
-            return (cache, carry[1] + 1), y[:, 0]
-
-        _, rest = jax.lax.scan(step, (cache, jnp.int32(5)), x[:, 5:].swapaxes(0, 1))
-        narrow, _ = module(x.astype(jnp.bfloat16), is_causal=True)
-        wide, _ = module(x, is_causal=True)
-        return {"packed": packed, "whole": whole, "prompt": prompt, "rest": rest.swapaxes(0, 1), "narrow": narrow,
-                "wide": wide, **aux}  # fmt: skip
-
-    return w, x, everything({name: jnp.float32(p) for name, p in w.items()}, jnp.float32(x))
+    return w, x, outputs(structure, w, x, SEGMENTS, T)
 
 
 def test_packed_rows_are_the_equation(found):
