@@ -1,9 +1,10 @@
 """The tokenised pairs of a data set in the cache: text -> vocabulary -> token arrays, each stored by its content.
 
-tokenizers/HASH.model  HASH is that of the training text and of the settings of the tokenizer
-tokens/HASH/           HASH is that of the text of every split and of the vocabulary
-index/HASH.json        HASH is that of the files of the data set (names, sizes, times); it names the other two, so that
-                       text that was prepared before is found without reading it
+tokenizers/HASH.model  a vocabulary; HASH is that of the training text and of the settings of the tokenizer
+tokens/HASH/           token arrays; HASH is that of the text of every split and of the vocabulary
+index/HASH.json        the names of the other two; HASH is that of the files of the data set (names, sizes, times)
+
+The index finds text that was prepared before without reading it.
 """
 
 import contextlib
