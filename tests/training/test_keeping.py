@@ -250,7 +250,7 @@ def test_omitted_cut_and_duplicate_examples_are_reported(place, root, monkeypatc
     (place / "corpus/train.en").write_text("\n".join(["the red", "no source", "", "the x", "the green"]) + "\n")
     (place / "corpus/test.fr").write_text("le mot vert\nle mot rouge rouge\nneuf\n")
     (place / "corpus/test.en").write_text(f"the green\nanother\n{'y' * 99}\n")
-    assert main(arguments(root, "said", **{"data.tokenizer.kind": "bytes", "vocabulary_size": 293, "max_length": 31,
+    assert main(arguments(root, "said", **{"data.tokenizer.kind": "bytes", "vocabulary_size": 260, "max_length": 31,
                                            "data.batching.boundaries": "(31,)"})) == 0  # fmt: skip
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("data  ")]
     assert told == [
