@@ -66,9 +66,10 @@ class LocalFiles:
         return dataclasses.replace(self, **{split: self._place(kept, split) for split in self.splits()})
 
     def _place(self, kept: Kept, split: str) -> Paths:
-        """The files of a split. If both paths exist, the original ones are used unless they have changed."""
+        """The files of a split. If both paths exist, the original ones are used unless they have changed. A split that
+        has no files keeps none."""
         now, then = getattr(self, split), tuple(kept.files(split))
-        if then == now or not then or not all(Path(path).is_file() for path in then):
+        if then == now or not (now and then) or not all(Path(path).is_file() for path in then):
             return now
         if not all(Path(path).is_file() for path in now):
             return then

@@ -32,19 +32,13 @@ class WholeFiles(LocalFiles):
         """As `LocalFiles.contents`; for a part of the training text, the training files."""
         return super().contents(split if getattr(self, split) else "train")
 
-    def kept(self, kept: Kept) -> WholeFiles:
-        """As `LocalFiles.kept`; a split without files stays one."""
-        found = super().kept(kept)
-        return dataclasses.replace(found, **{split: () for split in self.splits() if not getattr(self, split)})
-
     def text(self, split: str) -> tuple[list[str], list[str]]:
         """([the text of a split], []). Raises `ConfigError` if it is empty, is missing, or is not UTF-8."""
         cut = [name for name in ("validation", "test") if not getattr(self, name)]
         if split in ("train", *cut):
-            whole, parts = self._joined("train"), ["train"] * (PARTS - len(cut)) + cut
-            ends = [len(whole) * part // PARTS for part in range(PARTS + 1)]
-            first = parts.index(split)
-            text = whole[ends[first] : ends[first + parts.count(split)]]
+            whole, trained = self._joined("train"), PARTS - len(cut)
+            first, parts = (0, trained) if split == "train" else (trained + cut.index(split), 1)
+            text = whole[len(whole) * first // PARTS : len(whole) * (first + parts) // PARTS]
         else:
             text = self._joined(split)
         if not text:

@@ -184,8 +184,8 @@ def _prepare_here(data: Data, workdir: Path, report: Callable[[str], None]) -> N
 
 
 def _check_validation(data: Data) -> None:
-    """Raises ConfigError if there is nothing to validate on. The first validation may come hours later, and the run
-    would fail there before its first checkpoint."""
+    """Raises ConfigError if the validation split is empty. Without this check, a run would train for hours, and fail at
+    its first validation before it has a checkpoint."""
     if next(data.evaluation_batches("validation", 1, examples=1), None) is None:
         raise ConfigError(f"config.data: the validation split of {data.name} is empty")
 
