@@ -46,7 +46,7 @@ def derivatives(mechanism: Mechanism) -> None:
         inputs = {n: jnp.asarray(x, np.float64 if n in names else None) for n, x in mechanism.arrays().items()}
         function, at = laws.of_floats(mechanism, inputs)
         random = np.random.default_rng(2)
-        move = [random.standard_normal(np.shape(x)) for x in at]
+        move = [jnp.asarray(random.standard_normal(np.shape(x))) for x in at]
         weights = laws.weigh(jax.eval_shape(function, *at))
 
         def loss(x):

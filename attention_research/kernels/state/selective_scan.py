@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.state.chunks import chunk_length
+from attention_research.kernels.state.state_attention import with_length
 
 
 def selective_scan(
@@ -46,7 +47,7 @@ def selective_scan(
     >>> print(output.ravel(), state.ravel())  # each step halves what was written before
     [1.   1.5  1.75] [1.75]
     """
-    _check(query, key, value, step_size, rate, mask, reset, initial_state=initial_state)
+    _check(query, key, value, step_size, mask, reset, rate=rate, initial_state=initial_state)
     (B, T, C), H = value.shape, key.shape[-1]
     wide = accumulator(value.dtype)
     state = jnp.zeros((B, C, H), wide) if initial_state is None else initial_state.astype(wide)
@@ -91,8 +92,7 @@ def selective_step(
     >>> print(output.ravel())  # half of the state, and the value
     [2.5]
     """
-    at = lambda x: None if x is None else x[:, None]
-    _check(*map(at, (query, key, value, step_size)), rate, at(mask), at(reset), state=state)
+    _check(*map(with_length, (query, key, value, step_size, mask, reset)), rate=rate, state=state)
     wide = lambda x: x.astype(state.dtype)
     if reset is not None:
         state = jnp.where(reset[:, None, None], jnp.zeros_like(state), state)
@@ -103,7 +103,7 @@ def selective_step(
 
 
 def _check(
-    query: Array, key: Array, value: Array, step_size: Array, rate: Array, mask: Array | None, reset: Array | None,
+    query: Array, key: Array, value: Array, step_size: Array, mask: Array | None, reset: Array | None, *, rate: Array,
     **state: Array | None,
 ) -> None:  # fmt: skip
     """Raises ValueError naming the argument and the axis."""

@@ -10,7 +10,7 @@ and shared by all channels; dt_t = softplus(x_t W_down W_up + b) [C]; A [C H] an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,11 +20,20 @@ from jaxtyping import Array, Float, Int
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.state import selective_scan, selective_step
 from attention_research.layers.attention.state.short_convolution import ShortConvolution, visible_taps
-from attention_research.layers.attention.state.state_attention import Inputs, Places, places
+from attention_research.layers.attention.state.state_attention import Places, places
 from attention_research.layers.attention.state.step_size import step_bias
 from attention_research.layers.attention.where import Mask
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive
+
+
+class Inputs(NamedTuple):
+    """The arguments of the kernel that depend on the input."""
+
+    query: Float[Array, "B T H"]
+    key: Float[Array, "B T H"]
+    value: Float[Array, "B T C"]
+    step_size: Float[Array, "B T C"]
 
 
 class Mamba(nnx.Module):
@@ -104,8 +113,8 @@ class Mamba(nnx.Module):
         """Decodes a position. Returns (y, cache, aux)."""
         del index, shared
         given, taps = self._given(x, {"inputs": cache["inputs"]}, None, Places())
-        now = {name: array[:, 0] for name, array in given.items()}
-        state, context = selective_step(cache["state"], **now, rate=self._rate(x))
+        now = Inputs(*(array[:, 0] for array in given))
+        state, context = selective_step(cache["state"], *now, rate=self._rate(x))
         return self._finish(context[:, None], x, given), {"state": state, **taps}, {}
 
     def _whole(self, x: Array, mask: Mask | None, is_causal: bool) -> tuple[Array, dict[str, Any]]:
@@ -114,20 +123,20 @@ class Mamba(nnx.Module):
             raise ValueError("Mamba is causal: its state only knows earlier positions")
         where = places(mask, len(x))
         given, taps = self._given(x, self.convolution.start(len(x), x.dtype), mask, where)
-        context, state = selective_scan(**given, rate=self._rate(x), mask=where.real, reset=where.reset)
+        context, state = selective_scan(*given, rate=self._rate(x), mask=where.real, reset=where.reset)
         return self._finish(context, x, given), {"state": state, **taps}
 
     def _given(
         self, x: Array, taps: dict[str, Array], mask: Mask | None, where: Places
     ) -> tuple[Inputs, dict[str, Array]]:
-        """(the arguments of the kernel, the convolution's inputs for the next positions). Algorithm 2."""
+        """(its inputs, the convolution's inputs for the next positions). Algorithm 2."""
         visible = None if mask is None or where.reset is None else visible_taps(mask, self.convolution.kernel_width)
         value, taps = self.convolution(self.value(x), taps, where.real, visible)
         value = jax.nn.silu(value)
         wide = accumulator(x.dtype)
         logits = (self.step_down(value) @ self.step_kernel[...].astype(x.dtype)).astype(wide)
         size = jax.nn.softplus(logits + self.step_bias[...].astype(wide))
-        return {"query": self.query(value), "key": self.key(value), "value": value, "step_size": size}, taps
+        return Inputs(self.query(value), self.key(value), value, size), taps
 
     def _rate(self, x: Array) -> Float[Array, "C H"]:
         """A."""
@@ -135,5 +144,5 @@ class Mamba(nnx.Module):
 
     def _finish(self, context: Float[Array, "B T C"], x: Array, given: Inputs) -> Array:
         """The skip connection D, the gate and the projection."""
-        context = context + self.skip[...].astype(x.dtype) * given["value"]
+        context = context + self.skip[...].astype(x.dtype) * given.value
         return self.output(context * jax.nn.silu(self.gate(x)))
