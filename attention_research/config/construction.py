@@ -7,7 +7,7 @@ from typing import Any
 from attention_research import registry
 from attention_research.config import entry_points, resolution, schema
 from attention_research.config.annotations import Annotation, Optional, Tuple, plain
-from attention_research.config.errors import ConfigError, offer
+from attention_research.config.errors import ConfigError
 from attention_research.config.record import Config
 from attention_research.signatures import Constructor
 
@@ -19,7 +19,7 @@ def build(section: dict[str, Any], family: str, path: str = "config") -> Constru
     """
     kind = section["kind"] if "kind" in section else None
     if kind not in registry.FAMILIES[family]:
-        raise ConfigError(f"{path}.kind: no kind {kind!r} of {family}; {offer(str(kind), registry.FAMILIES[family])}")
+        raise ConfigError(f"{path}.kind: {resolution.no_kind(str(kind), family)}")
     settings = schema.signature(family, kind)
     other = [name for name in section if name not in settings and name != "kind"]
     missing = [name for name, setting in settings.items() if name not in section]

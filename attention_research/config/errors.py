@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 from attention_research.errors import ConfigError
 
+#: The number of names that fit into a message.
+SHOWN = 12
+
 
 class SchemaError(ConfigError):
     """The signature of a constructor cannot be used as a schema. This is an error in the code, not in the config."""
@@ -21,8 +24,20 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)), None)
 
 
-def offer(name: str, names: Iterable[str], prefix: str = "") -> str:
-    """``did you mean ...?`` with the nearest name, or the list of all names if none is similar.
+def some(names: Iterable[str], command: str = "") -> str:
+    """The names. If they are too many for a message, the first ones, and the `command` that lists all.
+
+    >>> some(["none", "learned"])
+    'none, learned'
+    """
+    names = list(names)
+    if len(names) <= SHOWN or not command:
+        return ", ".join(names)
+    return f"{', '.join(names[:SHOWN])} and {len(names) - SHOWN} more (`{command}` lists them)"
+
+
+def offer(name: str, names: Iterable[str], prefix: str = "", command: str = "") -> str:
+    """``did you mean ...?`` with the nearest name, or `some` names if none is similar.
 
     >>> offer("num_head", ["num_heads", "num_layers"])
     'did you mean num_heads?'
@@ -31,4 +46,4 @@ def offer(name: str, names: Iterable[str], prefix: str = "") -> str:
     close = nearest(name, names)
     if close:
         return f"did you mean {prefix}{close}?"
-    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
+    return f"there {'is' if len(names) == 1 else 'are'} {some(names, command)}"

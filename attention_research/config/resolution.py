@@ -15,7 +15,7 @@ from typing import Any
 from attention_research import constraints, registry
 from attention_research.config import schema
 from attention_research.config.annotations import Mismatch
-from attention_research.config.errors import ConfigError, offer
+from attention_research.config.errors import ConfigError, offer, some
 
 FLOWS = (
     "width", "num_heads", "num_layers", "head_width", "max_length", "vocabulary_size", "dropout_rate", "dtype", "side",
@@ -252,12 +252,24 @@ def _plain(family: str) -> Raw:
 def _known_kind(family: str, kind: Any, path: str) -> None:
     kinds = registry.FAMILIES[family]
     if not isinstance(kind, str):
-        raise ConfigError(f"{path}: expected the name of a kind of {family} ({', '.join(kinds)}); got {kind!r}")
+        raise ConfigError(
+            f"{path}: expected the name of a kind of {family} ({some(kinds, _listing(family))}); got {kind!r}"
+        )
     if kind not in kinds:
         reason = registry.REFUSED.get((family, kind))
         if reason is not None:
-            raise ConfigError(f"{path}: {kind} is not defined here: {reason}; there are {', '.join(kinds)}")
-        raise ConfigError(f"{path}: no kind {kind!r} of {family}; {offer(kind, kinds)}")
+            known = some(kinds, _listing(family))
+            raise ConfigError(f"{path}: {kind} is not defined here: {reason}; there are {known}")
+        raise ConfigError(f"{path}: {no_kind(kind, family)}")
+
+
+def no_kind(kind: str, family: str) -> str:
+    """The message about a kind that a family does not have."""
+    return f"no kind {kind!r} of {family}; {offer(kind, registry.FAMILIES[family], command=_listing(family))}"
+
+
+def _listing(family: str) -> str:
+    return f"attention-research list kinds {family}"
 
 
 def _over(base: Raw, given: dict[str, Any], family: str, where: str) -> Raw:

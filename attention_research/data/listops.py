@@ -34,6 +34,8 @@ TOKENS = ("<pad>", *map(str, range(10)), *OPERATORS, "]")
 IDS = {token: number for number, token in enumerate(TOKENS)}
 EXPRESSION = 0.25
 _SEED = 1804
+#: The number of draws in a row without a new expression after which there are too few.
+_DRAWS = 300_000
 
 
 def expression(chance: random.Random, max_depth: int, max_args: int, room: int) -> tuple[list[str], int] | None:
@@ -72,7 +74,7 @@ class _Full(Exception):
 class ListOps(LabelledArrays):
     """Expressions of more than `min_length` and fewer than `max_length` tokens (see the module docstring).
 
-    Raises `ConfigError` for bounds without an expression.
+    Raises `ConfigError` for bounds with too few expressions.
     """
 
     def __init__(
@@ -99,10 +101,18 @@ class ListOps(LabelledArrays):
             self._report(f"generating {wanted:,} expressions")
             chance = random.Random(_SEED)
             seen: dict[tuple[str, ...], int] = {}
+            before, vain = 0, 0
             while len(seen) < wanted:
                 drawn = expression(chance, self.bounds["max_depth"], self.bounds["max_args"], self.max_length - 1)
                 if drawn is not None and len(drawn[0]) > shortest:
                     seen[tuple(drawn[0])] = drawn[1]
+                before, vain = len(seen), vain + 1 if len(seen) == before else 0
+                if vain == _DRAWS:
+                    raise ConfigError(
+                        f"data.train_examples: {wanted:,} different expressions are needed, with those of the held-out "
+                        f"splits, and {len(seen):,} were found with these bounds; lower data.train_examples and "
+                        "data.held_out, or raise data.max_length"
+                    )
             self._all = list(seen.items())
         first = {"test": 0, "validation": self.numbers["test"], "train": self.numbers["test"] * 2}[split]
         return self._all[first : first + self.numbers[split]]

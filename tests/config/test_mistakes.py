@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from attention_research.config import ConfigError, load, resolve
+from attention_research.registry import FAMILIES
 
 OVERRIDES = {
     "unknown key": (
@@ -115,6 +116,15 @@ def refused(given, *overrides):
 def test_a_mistake_in_an_override(toy, name):
     override, message = OVERRIDES[name]
     assert refused(toy, override).startswith(message)
+
+
+def test_a_message_about_many_kinds_names_the_command_that_lists_them():
+    given = {"max_length": 16, "model": {"width": 8, "num_heads": 2}, "training": {"steps": 5}}
+    message = refused(given, ("model.self_attention.kind", "qqqq"))
+    *_, last = named = message.split("there are ")[1].split(" and ")[0].split(", ")
+    more = len(FAMILIES["attention"]) - 12
+    assert len(named) == 12 and {*named} <= {*FAMILIES["attention"]}
+    assert message.endswith(f", {last} and {more} more (`attention-research list kinds attention` lists them)")
 
 
 GIVEN = {

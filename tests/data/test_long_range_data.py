@@ -86,6 +86,15 @@ def test_bounds_without_an_expression_are_refused():
     assert ListOps(max_length=502).numbers["train"] == 96_000
 
 
+def test_too_few_expressions_are_an_error(monkeypatch):
+    """With at most one token, there are the ten digits."""
+    monkeypatch.setattr(listops, "_DRAWS", 1000)
+    data = small_listops(min_length=0, max_length=2, train_examples=7, held_out=2)
+    with pytest.raises(ConfigError, match=r"^data.train_examples: 11 different expressions are needed, .* and 10 were"):
+        data.expressions("train")
+    assert len(small_listops(min_length=0, max_length=2, train_examples=6, held_out=2).expressions("train")) == 6
+
+
 def test_an_argument_is_an_expression_one_time_in_four():
     """Counts the arguments that could be expressions (the first two levels). Operators are equally frequent."""
     chance, operators, digits = random.Random(5), Counter(), 0
