@@ -25,6 +25,7 @@ from attention_research.training.readings import readings
 from attention_research.training.scoring import (
     batches_of,
     check_model,
+    check_not_empty,
     outputs_of,
     scores_of,
     texts_of,
@@ -196,8 +197,10 @@ def _evaluate_one(trained: Trained, replica: int, report: Callable[[str], None] 
     further = {} if isinstance(data, GivenFiles) else trained.further
     kinds = {name: section["kind"] for name, section in trained.config.resolved["evaluations"].items()}
     check_model(trainer, "evaluation", evaluation, trained.config.resolved["evaluation"]["kind"])
+    check_not_empty(data, evaluation.split, "evaluation.split")
     for name, one in further.items():
         check_model(trainer, f"evaluations.{name}", one, kinds[name])
+        check_not_empty(data, one.split, f"evaluations.{name}.split")
     read = lambda one: trained.outputs(model, batches_of(one, data), one)
     losses = mean_losses(trainer.evaluation_step(replica), trained.placed_model(replica), batches_of(evaluation, data))
     written = written_once(data, lambda batches: trained.translations(model, batches))

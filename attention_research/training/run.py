@@ -29,7 +29,7 @@ from attention_research.training.profiling import Profile
 from attention_research.training.progress import Progress
 from attention_research.training.replicas import member_configs
 from attention_research.training.schedules import stretched
-from attention_research.training.scoring import FurtherEvaluations
+from attention_research.training.scoring import FurtherEvaluations, check_not_empty
 from attention_research.training.settings import Training
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import write_json
@@ -132,7 +132,7 @@ def _train(
         stop.patient, stopped = True, False
         reached = hosts.agreed(ending.reached(workdir, settings.stop_at, settings.stop_by) if hosts.is_first() else 0)
         if step < settings.steps and reached < settings.stop_checks:
-            _check_validation(data)
+            check_not_empty(data, "validation")  # otherwise a run fails at its first validation, perhaps after hours
         while step < settings.steps and not stopped and reached < settings.stop_checks:
             profile.before(step + 1)
             state, metrics = clock.run(execution.step, state, clock.next(batches, execution.place))
@@ -181,13 +181,6 @@ def _prepare_here(data: Data, workdir: Path, report: Callable[[str], None]) -> N
     data.prepare(report)
     if not taken and keeping.begun(workdir):
         keeping.same_as_recorded(data, workdir)
-
-
-def _check_validation(data: Data) -> None:
-    """Raises ConfigError if the validation split is empty. Without this check, a run would train for hours, and fail at
-    its first validation before it has a checkpoint."""
-    if next(data.evaluation_batches("validation", 1, examples=1), None) is None:
-        raise ConfigError(f"config.data: the validation split of {data.name} is empty")
 
 
 def _stopped(stop: Stop, together: bool) -> bool:

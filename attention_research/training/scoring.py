@@ -37,6 +37,12 @@ def batches_of(evaluation: Evaluation, data: Any) -> Batches:
     return data.evaluation_batches(evaluation.split, evaluation.batch_size, examples=evaluation.examples)
 
 
+def check_not_empty(data: Any, split: str, key: str = "data") -> None:
+    """Raises ConfigError, naming the setting `key`, if no example of a split can be scored."""
+    if next(data.evaluation_batches(split, 1, examples=1), None) is None:
+        raise ConfigError(f"config.{key}: the {split} split of {data.name} is empty")
+
+
 def texts_of(translate: Callable[[Any], Any], tokenizer: Any, batches: Batches) -> dict[int, str]:
     """Example id -> the best hypothesis as text; `translate` takes the source of a batch."""
     texts: dict[int, str] = {}

@@ -6,7 +6,6 @@ import os
 import resource
 import shutil
 import signal
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +15,7 @@ from jax._src.array import ArrayImpl
 
 from attention_research.cli import main
 from attention_research.config import ConfigError, entry_points, load
+from attention_research.data.pairs import Pairs
 from attention_research.errors import Diverged, RunError
 from attention_research.parallel.execution import MeshExecution
 from attention_research.registry import FAMILIES
@@ -439,7 +439,11 @@ def test_generation_needs_a_checkpoint(whole, tmp_path):
         Trained(tmp_path)
 
 
-def test_an_empty_validation_split_is_refused():
-    data = SimpleNamespace(name="a set", evaluation_batches=lambda split, rows, examples: iter(()))
-    with pytest.raises(ConfigError, match=r"^config.data: the validation split of a set is empty$"):
-        run._check_validation(data)
+@pytest.mark.parametrize(("split", "key"), [("validation", "data"), ("test", "evaluation.split")])
+def test_an_empty_split_is_refused(whole, tmp_path, monkeypatch, split, key):
+    """Before the first step, and before an evaluation."""
+    every = Pairs.evaluation_batches
+    without = lambda data, wanted, *given, **more: () if wanted == split else every(data, wanted, *given, **more)
+    monkeypatch.setattr(Pairs, "evaluation_batches", lambda *given, **more: iter(without(*given, **more)))
+    with pytest.raises(ConfigError, match=rf"^config.{key}: the {split} split of .* is empty$"):
+        train(config(6), tmp_path) if split == "validation" else evaluate(whole[0])
