@@ -132,7 +132,7 @@ ATTENTION = {
     "differential": Attention("differential:DifferentialAttention", (*_SELF, CROSS)),
     "gated": Attention("gated:GatedAttention", (*_SELF, CROSS)),
     "gated_rotary": Attention("gated:GatedRotaryAttention", _SELF, _BY_DISTANCE),
-    "latent": Attention("latent:LatentAttention", _BOTH, _BY_DISTANCE),
+    "latent": Attention("latent:LatentAttention", _SELF, _BY_DISTANCE),
     "sliding_window": Attention("sliding_window:SlidingWindowAttention", _BOTH, _BY_WINDOW),
     "sliding_window_rotary": Attention("sliding_window:RotarySlidingWindowAttention", _BOTH, _BY_WINDOW),
     "streaming": Attention("streaming:StreamingAttention", (CAUSAL,), {ENCODER: _ONLY_CAUSAL, **_BY_WINDOW}),

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.errors import ConfigError
 from attention_research.kernels import attention_weights, rms_norm, rotary
@@ -76,6 +76,20 @@ class LatentAttention(nnx.Module):
         context = latent_attention(*queries, *keys, *self._ups(), mask, is_causal=is_causal)
         return self._finish(context), {"attention_weights": self._weights(queries, keys, mask, is_causal)}
 
+    def prefill(
+        self, x: Float[Array, "B P D"], length: int, *, mask: Bool[Array, "B 1 #P P"], is_causal: bool,
+        shared: nnx.Module | None = None,
+    ) -> tuple[Float[Array, "B P D"], dict[str, Array], dict[str, Any]]:  # fmt: skip
+        """Processes the first P positions in one call. Returns (y, the cache for `length` positions, aux).
+
+        A key that `mask` hides from all P positions is hidden from all later positions too.
+        """
+        y, aux = self(x, mask=mask, is_causal=is_causal, shared=shared)
+        none, rest = (0, 0), (0, length - x.shape[1])
+        kept = {name: jnp.pad(array, (none, rest, none)) for name, array in self._new(x, 0).items()}
+        seen = jnp.pad(mask.any(axis=2, keepdims=True), (none, none, none, rest), constant_values=True)
+        return y, {**kept, "mask": seen}, aux
+
     def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
         """An empty cache of latent vectors and rotated keys."""
         widths = {"latent": self.latent_scale[...].shape[0], "rotated": self.rotated_key.kernel[...].shape[1]}
@@ -87,9 +101,10 @@ class LatentAttention(nnx.Module):
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Array], dict[str, Any]]:  # fmt: skip
         """Decodes position `index` in the absorbed form."""
         del shared
-        new = dict(zip(("latent", "rotated"), self._cached(x, index), strict=True))
-        cache = {name: jax.lax.dynamic_update_slice_in_dim(cache[name], new[name], index, 1) for name in new}
+        put = jax.lax.dynamic_update_slice_in_dim
+        cache = {**cache, **{name: put(cache[name], new, index, 1) for name, new in self._new(x, index).items()}}
         visible = seen_at(index, cache["latent"].shape[1])
+        visible = visible & cache["mask"] if "mask" in cache else visible
         queries, keys = self._queries(x, index), (cache["latent"], cache["rotated"])
         context = absorbed_latent_attention(*queries, *keys, *self._ups(), visible)
         return self._finish(context), cache, {"attention_weights": self._weights(queries, keys, visible, False)}
@@ -107,6 +122,10 @@ class LatentAttention(nnx.Module):
         places = first + jnp.arange(x.shape[1], dtype=jnp.int32)
         rotated = rotary(self.rotated_key(x)[:, :, None], places, base=self.base)[:, :, 0]
         return rms_norm(self.latent(x), self.latent_scale[...]), rotated
+
+    def _new(self, x: Array, first: Any) -> dict[str, Array]:
+        """By name, what positions from `first` on add to a cache."""
+        return dict(zip(("latent", "rotated"), self._cached(x, first), strict=True))
 
     def _ups(self) -> tuple[Array, Array]:
         """W^UK [R N H] and W^UV [R N Hv]."""
