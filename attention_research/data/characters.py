@@ -1,4 +1,6 @@
-"""Characters as tokens: every kind of character of the training text, in the order of their code points.
+"""Characters as tokens: every kind of character of the training text.
+
+Layers with clusters of frequent and rare tokens (`adaptive_softmax`) need them in the order of their frequency.
 
 Ids 0 to 3 are padding, beginning, end of sentence and unknown; the first character has id 4. A text is encoded without
 an end of sentence, because it is one stream of characters. The vocabulary is stored as a text of its characters.
@@ -7,8 +9,10 @@ an end of sentence, because it is one stream of characters. The vocabulary is st
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from attention_research.data import storage
 from attention_research.data.words import NAMES
@@ -21,22 +25,29 @@ FIRST = UNKNOWN + 1
 
 
 class Characters:
-    """A tokenizer of characters with the interface of `words.Words`."""
+    """A tokenizer of characters with the interface of `words.Words`.
 
-    def __init__(self, *, vocabulary_size: Positive):
-        self.vocabulary_size = vocabulary_size
+    `order` is the order of their ids: by code point, or from the most to the least frequent.
+    """
+
+    def __init__(self, *, vocabulary_size: Positive, order: Literal["code_point", "frequency"] = "code_point"):
+        self.vocabulary_size, self.order = vocabulary_size, order
         self.path: Path | None = None
         self._kinds, self.fingerprint = "", ""
         self._ids: dict[str, int] = {}
 
     def settings(self) -> dict:
         """What the tokens depend on, apart from the text."""
-        return {"kind": "characters", "vocabulary_size": self.vocabulary_size}
+        given = {"kind": "characters", "vocabulary_size": self.vocabulary_size}
+        return given if self.order == "code_point" else given | {"order": self.order}
 
     def fit(self, lines: Sequence[str], report: Callable[[str], None] = lambda line: None) -> Characters:
         """Finds the characters of the texts. Raises `ConfigError` if they are too many."""
         del report
-        kinds = "".join(sorted(set().union(*lines)))
+        counts: Counter[str] = Counter()
+        for line in lines:
+            counts.update(line)
+        kinds = "".join(sorted(counts, key=lambda kind: (-counts[kind] if self.order == "frequency" else 0, kind)))
         if FIRST + len(kinds) > self.vocabulary_size:
             raise ConfigError(
                 f"vocabulary_size: {len(kinds)} kinds of characters and {FIRST} special tokens are "

@@ -44,7 +44,10 @@ def plays(data_home, tmp_path, monkeypatch):
 
 def windows(**changes):
     section = {"kind": "windows", "name": "shakespeare/plays", "max_length": 7, "vocabulary_size": 40}
-    return build({**section, "tokenizer": {"kind": "characters", "vocabulary_size": 40}, **changes}, "data")()
+    return build(
+        {**section, "tokenizer": {"kind": "characters", "vocabulary_size": 40, "order": "code_point"}, **changes},
+        "data",
+    )()
 
 
 def test_the_set_is_the_text_in_two_parts(plays):
@@ -114,6 +117,13 @@ def test_characters(data_home):
         Characters(vocabulary_size=8).fit(["abcde"])
 
 
+def test_characters_can_be_in_the_order_of_their_frequency(data_home):
+    """As counted here by hand: four a, two c, two spaces, one b. Equally frequent ones are in the order of code points."""
+    made = Characters(vocabulary_size=9, order="frequency").fit(["acab ", "a ca"])
+    assert made.pieces(range(4, 8)) == ["a", " ", "c", "b"]
+    assert Characters(vocabulary_size=9).fit(["acab ", "a ca"]).path != made.path
+
+
 def test_the_score_is_the_mean_over_characters(plays):
     data, evaluation = windows().prepare(), CharactersEvaluation(split="validation")
     values = -np.arange(1.0, 99.0)
@@ -168,7 +178,11 @@ def test_the_real_plays():
     assert {split: len(part) for split, part in shakespeare.divided(text).items()} == {
         "train": 1_003_854, "validation": 111_540
     }  # fmt: skip
-    data = windows(max_length=64, vocabulary_size=81, tokenizer={"kind": "characters", "vocabulary_size": 81}).prepare()
+    data = windows(
+        max_length=64,
+        vocabulary_size=81,
+        tokenizer={"kind": "characters", "vocabulary_size": 81, "order": "code_point"},
+    ).prepare()
     assert data.tokenizer.size == 81 and data.sizes() == {"train": 15_686, "validation": 1_743}
     floors = CharactersEvaluation(split="validation").floors(data)
     assert floors["kneser_ney_5"]["nats"] == pytest.approx(1.6061, abs=5e-4)

@@ -68,7 +68,7 @@ LEARN = {
     "based": ({"convolution_width": 4}, {}),
     "linear": ({"convolution_width": 4}, {}),
     "performer": ({"convolution_width": 4}, {}),
-    "mamba": ({}, {}),
+    "mamba": ({}, {"steps": 1000}),
     "mamba2": ({}, {}),
     "deltanet": ({}, {}),
     "gated_deltanet": ({}, {}),
