@@ -118,7 +118,7 @@ def test_characters(data_home):
 
 
 def test_characters_can_be_in_the_order_of_their_frequency(data_home):
-    """As counted here by hand: four a, two c, two spaces, one b. Equally frequent ones are in the order of code points."""
+    """Four a, two c, two spaces, one b. Equally frequent characters are in the order of their code points."""
     made = Characters(vocabulary_size=9, order="frequency").fit(["acab ", "a ca"])
     assert made.pieces(range(4, 8)) == ["a", " ", "c", "b"]
     assert Characters(vocabulary_size=9).fit(["acab ", "a ca"]).path != made.path
