@@ -48,13 +48,13 @@ def with_adam(sizes: Sizes) -> Overrides:
         "training.learning_rate": rate,
         "training.optimizer": {"kind": "adam"},
         "training.schedule": {"kind": "inverse_sqrt", "warmup_steps": warmup_steps, "ramp_steps": ramp_steps},
+        "model.initialization": {"kind": "mesh_tensorflow_scaled"},
     }
 
 
 def joined(residual: str, sizes: Sizes, *around: str, final: bool) -> Overrides:
     """Another residual connection, with the given steps around each layer."""
-    started = {"model.initialization": {"kind": "mesh_tensorflow_scaled"}}
-    return {**both(residual={"kind": residual}, final_norm=final), **branches(*around), **with_adam(sizes), **started}
+    return {**both(residual={"kind": residual}, final_norm=final), **branches(*around), **with_adam(sizes)}
 
 
 def shape(number: int, sizes: Sizes) -> Overrides:

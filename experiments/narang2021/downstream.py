@@ -28,12 +28,11 @@ METRICS = {"topic": ("accuracy",), "headline": ("rouge1", "rouge2", "rougeL"), "
 SIZES = {
     "paper": {"topic": (512, 8, 262_144), "headline": (512, 178, 262_144), "trivia": (512, 32, 30_000)},
     "gpu": {"topic": (512, 8, 2000), "headline": (512, 64, 2000), "trivia": (128, 32, 2000)},
-    "cpu": {"topic": (64, 4, 400), "headline": (64, 24, 200), "trivia": (48, 12, 200)},
     "smoke": {"topic": (32, 4, 2), "headline": (32, 8, 2), "trivia": (32, 8, 2)},
 }
-BATCH_SIZES = {"paper": 128, "gpu": 128, "cpu": 8, "smoke": 4}
-#: The number of test examples that are scored, at the scales where it is not all of them.
-EXAMPLES = {"smoke": 8, "cpu": 512}
+BATCH_SIZES = {"paper": 128, "gpu": 128, "smoke": 4}
+#: The number of test examples that are scored, where it is not all of them.
+EXAMPLES = {"smoke": 8}
 
 
 def settings(task: str, scale: str) -> dict[str, Any]:

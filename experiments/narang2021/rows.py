@@ -116,6 +116,21 @@ def table(sizes: Sizes) -> Mapping[str, changes.Overrides]:
     }
 
 
+def adam_rows(sizes: Sizes) -> Mapping[str, changes.Overrides]:
+    """Maps the names of the rows that are released with Adam, and of the baseline with Adam, to their overrides."""
+    released = {name: row for name, row in table(sizes).items() if row.get("training.optimizer") == {"kind": "adam"}}
+    return {f"{name}, Adam": row for name, row in {"Vanilla Transformer": changes.with_adam(sizes), **released}.items()}
+
+
+def one_optimizer(sizes: Sizes) -> Mapping[str, changes.Overrides]:
+    """The table with the optimizer and the learning rates of the baseline in all rows, so that the rows differ only in
+    their models. `adam_rows` follow."""
+    own = {name.removesuffix(", Adam") for name in adam_rows(sizes)}
+    model = lambda row: {name: value for name, value in row.items() if not name.startswith("training.")}
+    rows = {name: model(row) if name in own else row for name, row in table(sizes).items()}
+    return {**rows, **adam_rows(sizes)}
+
+
 def as_written(sizes: Sizes) -> Mapping[str, changes.Overrides]:
     """Maps the name of a row of the table to the overrides that follow the text of its paper."""
     return {

@@ -54,28 +54,29 @@ class Sizes:
 
 
 PAPER = Sizes()
-#: The sizes for `narang2021.py:cpu`: an eighth of the width, half of the depth, experts and heads in proportion.
+#: The sizes for `narang2021.py:cpu`: an eighth of the width, a third of the depth, experts and heads in proportion.
 CPU = Sizes(
     width=96,
     max_length=128,
     hidden=384,
     gated=256,
-    shapes=((12, 192, 3), (9, 256, 4), (4, 576, 9), (3, 768, 12)),
+    shapes=((8, 192, 3), (6, 256, 4), (3, 512, 8), (2, 768, 12)),
     rank=16,
-    input_clusters=(160, 384, 1504),
+    input_clusters=(32, 48, 112),
     input_widths=(96, 32, 8),
-    output_clusters=(160, 384, 1472, 32),
+    output_clusters=(32, 48, 95, 17),
     output_widths=(96, 32, 8, 96),
     dynamic_hidden=64,
     synthesizer=(4, 32),
-    evolved=(3, 12),
-    universal=(1, 12, 1),
+    evolved=(2, 12),
+    universal=(1, 8, 1),
     expert_interval=2,
     num_experts=8,
     replicas=1,
     expert_hidden=192,
-    memory=(5, 128, 32, 4, 32),
-    adam=(4.2e-3, 100, 40),
+    blocks=2,
+    memory=(3, 128, 32, 4, 32),
+    adam=(4.2e-3, 120, 48),
 )
 #: The sizes for `narang2021.py:gpu`: two thirds of the width, half of the depth.
 GPU = Sizes(

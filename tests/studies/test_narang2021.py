@@ -51,7 +51,22 @@ def recorded(root):
 
 
 def test_every_printed_row_is_named_as_printed():
-    assert [row.name for row in load_study("narang2021/table1").rows] == list(ROWS)
+    assert [row.name for row in load_study("narang2021/table1").rows_at("paper")] == list(ROWS)
+
+
+def test_rows_at_cpu_have_one_optimizer():
+    """Besides the rows with Adam in their names. Weighted Transformers project the weights of branches after a step."""
+    study = load_study("narang2021/table1")
+    rows = {row.id: row.at["cpu"] for row in study.rows_at("cpu")}
+    trained = {id: {name: x for name, x in row.items() if name.startswith("training.")} for id, row in rows.items()}
+    projected = {"training.optimizer": {"kind": "simplex", "inner": {"kind": "adafactor"}}}
+    given = {id: settings for id, settings in trained.items() if settings and not id.endswith("_adam")}
+    assert given == {
+        "weighted_transformer": projected, "funnel_transformer": {"training.accumulation_steps": 4},
+    }  # fmt: skip
+    released = [row.id for row in study.rows_at("paper") if row.overrides.get("training.optimizer") == {"kind": "adam"}]
+    assert [id.removesuffix("_adam") for id in rows if id.endswith("_adam")] == ["vanilla_transformer", *released]
+    assert all(trained[id]["training.optimizer"] == {"kind": "adam"} for id in rows if id.endswith("_adam"))
 
 
 @pytest.mark.long
