@@ -1,12 +1,16 @@
 """The position probe on states with positions and without, and against scikit-learn."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.neural_network import MLPClassifier
 
-from attention_research.analysis.position_probe import Probe, errors, layer_states
+from attention_research.analysis import position_probe
+from attention_research.analysis.position_probe import Probe, States, errors, guesses, layer_states, of_run
+from attention_research.tokens import PAD
 
 T, D = 11, 8
 
@@ -30,7 +34,8 @@ def states():
 
 @pytest.fixture(scope="module")
 def found(states):
-    return errors(*map(jnp.asarray, states), Probe(hidden_width=32, steps=800), jax.random.key(0))
+    every = [States(rows, np.ones(rows.shape[1:3], bool)) for rows in states]
+    return errors(*every, Probe(hidden_width=32, steps=800), jax.random.key(0))
 
 
 @pytest.mark.slow
@@ -66,3 +71,37 @@ def test_states_are_embeddings_and_outputs_of_each_layer(small):
     assert found.shape == (3, 2, 9, 12)
     np.testing.assert_allclose(found[0], embedded, atol=1e-6)
     np.testing.assert_allclose(of_the_last, whole, atol=1e-4)
+
+
+def test_states_of_padding_are_left_out():
+    """They are not a number, and the rows of the two texts and of their batches have different lengths."""
+    rng = np.random.default_rng(0)
+    rows = {"train": (6, 4), "test": (3, 5, 5)}
+
+    def batches(split, batch_size, examples):
+        for length in rows[split]:
+            target = np.ones((8, length), np.int32)
+            target[: 8 // 2, length - 2 :] = PAD
+            yield np.array([*range(7), -1]), {"target": target}
+
+    def states(model, batch):
+        drawn = rng.standard_normal((2, *batch["target"].shape, D)) + np.arange(batch["target"].shape[1])[:, None]
+        return np.where(batch["target"][..., None] == PAD, np.nan, drawn)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(position_probe, "layer_states", states)
+        patch.setattr(jax, "jit", lambda function: function)
+        patch.setattr(position_probe, "untrained", lambda trained: ())
+        structure = SimpleNamespace(merge=lambda *arrays: None)
+        run = SimpleNamespace(
+            data=SimpleNamespace(evaluation_batches=batches), trainer=SimpleNamespace(structure=structure),
+            model=lambda: (),
+        )  # fmt: skip
+        found = of_run(run, 0, steps=60)
+    assert np.isfinite(found["errors"]).all() and max(found["errors"]) < found["blind"]
+
+
+def test_guesses_are_those_at_the_tokens():
+    """Two rows of 3 and 1 tokens out of 4: the tokens are at 0, 0, 1 and 2, and the best constant is 0 or 1."""
+    found = guesses(np.arange(4) < np.array([[3], [1]]))
+    assert found == {"blind": (1.5 + 1.5 + 1.0 + 1.0) / 4, "middle": 3 / 4}

@@ -67,7 +67,7 @@ def test_the_probe_is_tested_on_the_split_that_is_named(root, tmp_path, monkeypa
         data=SimpleNamespace(evaluation_batches=batches), workdir=tmp_path, selection="checkpoint 3",
     )  # fmt: skip
     analyze(run, tmp_path, ["probe"], split="validation", examples=2)
-    assert asked == [("train", 4), ("validation", 2)] * 2
+    assert asked == [("train", 4), ("validation", 2)]
 
 
 def test_its_numbers_are_those_of_the_analyses(workdir, capsys):
