@@ -60,9 +60,9 @@ def compare(folders: Sequence[Path], report: Callable[[str], None] = lambda line
         raise ConfigError(failed[0])
     for line in failed:
         report(f"left out: {line}")
-    numbers = [run.numbers() for run in runs]
+    numbers = [{**run.numbers(), **run.further_scores} for run in runs]
     environments = [_without(run.environment, _ALWAYS_DIFFERENT) for run in runs]
-    scored = [{n: x for n, x in run.evaluation.items() if n == "split" or "signature" in n} for run in runs]
+    scored = [_scoring(run.evaluation) for run in runs]
     return Comparison(
         runs=tuple(str(run.folder) for run in runs),
         hashes=tuple(run.config.hash for run in runs),
@@ -71,6 +71,13 @@ def compare(folders: Sequence[Path], report: Callable[[str], None] = lambda line
         environment=_differing(environments),
         scoring=_differing(scored) if all(scored) else {},
     )
+
+
+def _scoring(evaluation: Mapping[str, Any]) -> dict[str, Any]:
+    """The split and the signatures of the scores, and those of further evaluations as "NAME.split"."""
+    kept = lambda one: {name: x for name, x in one.items() if name == "split" or "signature" in name}
+    further = evaluation.get("evaluations", {}).items()
+    return kept(evaluation) | {f"{name}.{key}": x for name, one in further for key, x in kept(one).items()}
 
 
 def _names(documents: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -14,7 +14,7 @@ from attention_research.studies.columns import metrics
 from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles_of
 from attention_research.studies.results import finite
 from attention_research.training import tracking
-from attention_research.workdirs.reading import Run, is_number
+from attention_research.workdirs.reading import Run
 
 #: The thick line is a running mean over 1/50 of the logged steps.
 _WINDOW = 50
@@ -211,9 +211,7 @@ def track(folder: Path) -> None:
     """Gives the scores of evaluation.json and the run's figures to the programs of `training.track`."""
     run = Run.read(folder)
     step = run.evaluation.get("step", run.step)
-    scores = {f"evaluation/{name}": value for name, value in run.scores.items()}
-    for name, one in run.evaluation.get("evaluations", {}).items():
-        scores |= {f"evaluation/{name}.{metric}": value for metric, value in one.items() if is_number(value)}
+    scores = {f"evaluation/{name}": value for name, value in (run.scores | run.further_scores).items()}
     with tempfile.TemporaryDirectory() as place:
         drawn = draw(run, Path(place))
         for tracker in tracking.opened(run.config.resolved["training"]["track"], folder, tracking.RESULTS):

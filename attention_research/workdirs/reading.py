@@ -143,6 +143,12 @@ class Run:
         numbers = {name: x for name, x in self.evaluation.items() if type(x) in (int, float)}
         return {f"{split}_{name}": float(x) for name, x in numbers.items() if name not in _NO_SCORES}
 
+    @property
+    def further_scores(self) -> dict[str, float]:
+        """ "NAME.METRIC" -> the score of a further evaluation in `evaluation.json`."""
+        found = _dict(self.evaluation.get("evaluations")).items()
+        return {f"{name}.{metric}": x for name, one in found for metric, x in _dict(one).items() if is_number(x)}
+
     def numbers(self) -> dict[str, float | None]:
         """A summary of the run in numbers; None for unknown ones. With replicas, losses are means over the seeds.
 

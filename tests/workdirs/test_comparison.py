@@ -47,6 +47,14 @@ def test_different_signatures_are_reported(make_run, evaluation, tmp_path):
     assert found.config == found.environment == {}
 
 
+def test_further_evaluations_are_numbers_too(make_run, evaluation, tmp_path):
+    of = lambda bleu, split: {**evaluation, "evaluations": {"news": {"bleu": bleu, "signature": "x", "split": split}}}
+    scored = ((3.25, "test"), (4, "validation"))
+    found = compare([make_run(tmp_path / split, 6, evaluation=of(bleu, split)) for bleu, split in scored])
+    assert found.numbers["news.bleu"] == [3.25, 4] and found.numbers["test_bleu"] == [12.5, 12.5]
+    assert found.scoring == {"news.split": ["test", "validation"]}
+
+
 def test_tables_and_json(runs, capsys):
     assert main(["compare", *map(str, runs)]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
