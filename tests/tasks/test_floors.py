@@ -159,6 +159,11 @@ def test_the_nearest_source_by_brute_force(spelled):
     assert 0.2 < found.similarity.min() < 1 == found.similarity.max() if spelled else found.similarity.max() > 0.5
 
 
+def test_an_empty_text_is_similar_to_none():
+    found = memory.nearest(["", "cab", "a"], ["cab", "", "abc"])
+    assert found.place.tolist() == [0, 0, 0] and found.similarity.tolist() == [0.0, 1.0, 0.0]
+
+
 class Pairs:
     """Pairs with one word a token and only those parts of the interface that `floors` uses."""
 

@@ -46,7 +46,7 @@ def nearest(sources: Sequence[str], known: Sequence[str]) -> Nearest:
     for row, (start, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
         lists = [having[starts[gram] : starts[gram + 1]] for gram in grams[start:end]]
         shared = np.bincount(np.concatenate([having[:0], *lists]), minlength=len(known))
-        alike = 2.0 * shared / (sizes[: len(known)] + (end - start))
+        alike = 2.0 * shared / np.maximum(sizes[: len(known)] + (end - start), 1)  # empty texts have no 3-gram
         found.place[row] = np.argmax(alike)
         found.similarity[row] = alike[found.place[row]]
     return found
