@@ -107,6 +107,8 @@ class Pathfinder(LabelledArrays):
             raise ConfigError(
                 f"data.max_length: a lattice of {lattice} makes {size_of(lattice) ** 2} pixels, not {max_length}"
             )
+        if nodes < 2:
+            raise ConfigError(f"data.nodes: a path has two ends with a dot each, so at least 2 nodes; got {nodes}")
         if 2 * nodes + 2 * distractors > lattice**2 // 2 + lattice:
             raise ConfigError(f"data.nodes: {nodes} leave no room for two paths on a lattice of {lattice}")
         numbers = {"train": train_examples, "validation": held_out, "test": held_out}

@@ -163,6 +163,8 @@ def test_the_lattice_must_match_the_length():
         small_pathfinder(max_length=288)
     with pytest.raises(ConfigError, match="no room"):
         small_pathfinder(nodes=9)
+    with pytest.raises(ConfigError, match="^data.nodes: .* at least 2 nodes; got 1$"):
+        small_pathfinder(nodes=1)
 
 
 @pytest.fixture
