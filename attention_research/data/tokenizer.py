@@ -17,12 +17,15 @@ from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
 #: A vocabulary is trained on at most this many lines, evenly spaced over the text.
 MAX_LINES = 4_000_000
+#: SentencePiece leaves out a longer line of the training text, in bytes.
+MAX_BYTES = 16_384
 
 
 class SentencePiece:
     """Byte-pair encoding (Sennrich et al. 2016) or a unigram model (Kudo 2018) over raw text.
 
-    `vocabulary_size` is the requested size; a small text may give fewer pieces (`size`).
+    `vocabulary_size` is the requested size; a small text may give fewer pieces (`size`). The vocabulary is not trained
+    on lines of more than `MAX_BYTES` bytes, such as long documents; `fit` reports their number.
     """
 
     def __init__(self, *, model_type: Literal["bpe", "unigram"] = "bpe", vocabulary_size: Positive):
@@ -48,7 +51,7 @@ class SentencePiece:
             character_coverage=0.999999,
             normalization_rule_name="identity",
             hard_vocab_limit=False,
-            max_sentence_length=16384,
+            max_sentence_length=MAX_BYTES,
             num_threads=2,
             minloglevel=2,
         ) | {"sentencepiece": sentencepiece.__version__}
@@ -61,6 +64,8 @@ class SentencePiece:
         with storage.locked(f"tokenizer-{key}"):
             if not path.exists():
                 report(f"training a vocabulary of {self.vocabulary_size:,} {self.model_type} pieces")
+                if long := sum(len(line.encode()) > MAX_BYTES for line in lines):
+                    report(f"without {long:,} of {len(lines):,} lines, which have more than {MAX_BYTES:,} bytes each")
                 with storage.written(path) as temporary:
                     temporary.write_bytes(self._train(lines))
         return self.load(path)
@@ -73,7 +78,7 @@ class SentencePiece:
         try:
             sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **options)
         except (RuntimeError, OSError) as error:
-            reason = str(error).splitlines()[-1].split("] ")[-1]
+            reason = str(error).splitlines()[-1].split("] ")[-1] or f"no line has 1 to {MAX_BYTES:,} bytes"
             message = f"vocabulary_size: {self.vocabulary_size} pieces cannot be made of this text: {reason}"
             raise ConfigError(message) from error
         return model.getvalue()

@@ -4,7 +4,7 @@ import pytest
 
 from attention_research.config import ConfigError
 from attention_research.data.mixed_scripts import MixedScripts
-from attention_research.data.tokenizer import SentencePiece
+from attention_research.data.tokenizer import MAX_BYTES, SentencePiece
 
 LINES = ["L'ânesse vit l'ange de l'Éternel.", "The donkey saw the angel; she lay down."] * 5 + ["abc é à ¿qué?"]
 
@@ -71,6 +71,17 @@ def test_a_tiny_text_gives_fewer_pieces(data_home):
 def test_too_few_pieces_is_one_line(data_home):
     with pytest.raises(ConfigError, match=r"^vocabulary_size: 7 pieces cannot be made of this text: [^\n]+$"):
         SentencePiece(vocabulary_size=7).fit(LINES)
+
+
+def test_lines_that_are_too_long_for_training_are_reported(data_home):
+    long = "zz " * (MAX_BYTES // 3) + "q"  # 16,384 bytes, the longest line that SentencePiece takes
+    reports = []
+    assert 3 not in SentencePiece(vocabulary_size=67).fit([*LINES, long], reports.append).encode(["zz q"])[0]
+    assert len(reports) == 1
+    assert 3 in SentencePiece(vocabulary_size=67).fit([*LINES, long + "q"], reports.append).encode(["zz q"])[0]
+    assert reports[2:] == ["without 1 of 12 lines, which have more than 16,384 bytes each"]
+    with pytest.raises(ConfigError, match=r"of this text: no line has 1 to 16,384 bytes$"):
+        SentencePiece(vocabulary_size=67).fit(["", long + "q"])
 
 
 def test_ids_beyond_the_pieces_are_left_out(data_home):
