@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import io
 from collections.abc import Callable, Mapping
-from typing import Self
+from typing import Any, Self
 
 from attention_research.data.files import LocalFiles, placed
 from attention_research.data.kept import Kept
@@ -82,6 +82,10 @@ class TextFiles(RandomWindows):
         """As `Tokenised.take`; a split is read from its path when the run began, or from the path in the config."""
         self._choice = self._choice.kept(kept)
         super().take(kept, report)
+
+    def learned(self) -> dict[str, Any]:
+        """The token counts of the training text, as in `FileData`."""
+        return {"target_counts": self.target_counts().tolist()}
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
         """As `Pairs.prepare`. Raises `ConfigError` if ends of lines would be unknown tokens, as in SentencePiece."""

@@ -14,6 +14,7 @@ from attention_research.data.byte_tokens import Bytes
 from attention_research.data.characters import Characters
 from attention_research.data.text_files import TextFiles, WholeFiles
 from attention_research.data.tokenizer import SentencePiece
+from attention_research.tasks.perplexity import unigram_perplexity
 
 #: 397 characters in 19 lines.
 TEXT = "".join(f"line {number}, with a\u2028break\n" for number in range(1, 20))[:396] + "\n"
@@ -147,3 +148,17 @@ def test_a_text_that_is_gone(book):
     os.remove(book)
     with pytest.raises(ConfigError, match=r"^config.data.train: no such file: "):
         data._choice.text("validation")
+
+
+def test_a_perplexity_of_a_run_needs_no_training_text(book, tmp_path):
+    """The unigram model is that of the training text, which may be gone or another one."""
+    test = tmp_path / "test.txt"
+    test.write_text("line 3, with a break\n")
+    data = files(book, validation=(str(test),), test=(str(test),)).prepare()
+    perplexity = unigram_perplexity(data, "test", None)
+    stored = kept.Kept(tmp_path, data.content(), kept.Trained(data.tokenizer), data.learned())
+    for change in (lambda: book.write_text(TEXT.upper(), encoding="utf-8"), lambda: os.remove(book)):
+        change()
+        later = files(book, validation=(str(test),), test=(str(test),))
+        later.take(stored, print)
+        assert unigram_perplexity(later, "test", None) == perplexity
