@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from attention_research.tokens import UNKNOWN
+from attention_research.tokens import EOS, UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Reading:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the text has no token except the end of sentence."""
-        return self.given <= 1
+        """Whether the text has no token except the end of sentence. The tokenizer `characters` writes no such end."""
+        return self.given == self.tokens.count(EOS)
 
 
 def first(ids: list[int], most: int) -> list[int]:

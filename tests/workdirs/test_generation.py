@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from attention_research.cli import main
 from attention_research.config import ConfigError
 from attention_research.data.byte_tokens import Bytes
+from attention_research.data.characters import Characters
 from attention_research.data.words import Words
 from attention_research.tokens import EOS
 from attention_research.workdirs.generation import generate, one_line
@@ -60,6 +61,15 @@ def test_blank_cut_and_unknown_lines_are_reported(words):
         "cut to the first 5 tokens (max_length): line 4 (10,000 tokens)",
         "read in part as the unknown token, since the vocabulary lacks it: lines 5 (2 tokens), 6 (1 token)",
     ]
+
+
+def test_a_prompt_of_one_character_is_continued(tmp_path):
+    path, said = tmp_path / "known.characters", []
+    path.write_text("ab")
+    tokenizer = Characters(vocabulary_size=6).load(path)
+    model = trained(tokenizer, lambda tokens: [*tokens, 5], continues=True)
+    assert generate(model, ["a", ""], said.append) == ["ab", ""]
+    assert said == ["blank, and left blank: line 2"]
 
 
 def test_unchanged_lines_are_not_reported(words):
