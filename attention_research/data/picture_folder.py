@@ -15,6 +15,7 @@ import difflib
 import functools
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,6 +38,9 @@ CAPTION = ("captions", "caption", "text")
 
 #: The suffixes of picture files.
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff")
+
+#: JSON writes a character beyond U+FFFF as two surrogates; one alone is no text.
+_HALF = re.compile("[\ud800-\udfff]")
 
 #: picture -> its captions; a caption without text is left out
 Captions = dict[str, list[str]]
@@ -223,4 +227,6 @@ def _json_lines(lines: list[str], name: str) -> Iterator[tuple[int, str, list[st
         captions = [captions] if isinstance(captions, str) else captions
         if not isinstance(captions, list) or not all(isinstance(text, str) for text in [picture, *captions]):
             raise ConfigError(f"{name}: line {number}: expected texts for the picture and its captions")
+        if half := _HALF.search("".join([picture, *captions])):
+            raise ConfigError(f"{name}: line {number} has half of a character, \\u{ord(half[0]):x}; write all of it")
         yield number, picture, captions

@@ -164,6 +164,13 @@ def test_wrong_json_is_one_line(folder):
         (folder / "all.jsonl").write_text(f'{{"file_name": "p0.png", "text": "a"}}\n{line}\n')
         with pytest.raises(ConfigError, match=r"^config\.data\.captions: .*all\.jsonl: line 2: expected"):
             data(folder, captions="all.jsonl").prepare()
+    whole, half = "\\ud83d\\ude00", "\\ud83d"  # in JSON, the two surrogates of a character, and the first of them
+    lines = [f'{{"file_name": "p{number}.png", "text": "a {whole}"}}' for number in range(9)]
+    (folder / "all.jsonl").write_text("\n".join(lines))
+    assert data(folder, captions="all.jsonl").prepare().references("train")[0] == ["a \U0001f600"]
+    (folder / "all.jsonl").write_text("\n".join([*lines, lines[0].replace(whole, half)]))
+    with pytest.raises(ConfigError, match=r"all\.jsonl: line 10 has half of a character, \\ud83d; write all of it$"):
+        data(folder, captions="all.jsonl").prepare()
 
 
 @pytest.mark.slow
