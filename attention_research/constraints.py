@@ -63,23 +63,50 @@ def filters_divide_width(section: Section, sections: list[Section]) -> Broken:
     return "num_filters", f"{filters} filters do not divide the width {width}"
 
 
+#: Kinds of attention of encoders and to a source that mix the keys of a row before a query sees them, and how.
+MIX_A_ROW = {
+    "linformer": "Linformer ({}) projects keys over",
+    "linformer_pooled": "linformer_pooled ({}) pools keys over",
+    "linformer_convolved": "linformer_convolved ({}) convolves keys over",
+    "isab": "isab ({}) summarises",
+    "linear": "linear ({}) sums over",
+    "performer": "performer ({}) sums over",
+    "bigbird": "bigbird ({}) connects blocks of",
+    "reformer": "reformer ({}) hashes",
+    "sinkhorn": "sinkhorn ({}) sorts blocks of",
+    "block_local": "block_local ({}) has blocks of",
+    "dot_synthesizer": "dot_synthesizer ({}) has scores for",
+}
+#: The same for kinds of self-attention of decoders.
+MIX_A_ROW_CAUSALLY = {
+    "sinkhorn": MIX_A_ROW["sinkhorn"],
+    "streaming": "streaming ({}) keeps the first tokens of",
+}
+
+
 def no_mixing_of_packed(section: Section, sections: list[Section]) -> Broken:
-    """Linformer projects over the whole row, and inducing points read it, whatever the segments are."""
-    mixing = {"linformer": "Linformer ({}) projects keys over", "isab": "isab ({}) summarises"}
+    """Attention that mixes the keys of a row takes no mask of segments."""
+    mixing = {"encoder_attention": MIX_A_ROW, "cross_attention": MIX_A_ROW, "causal_attention": MIX_A_ROW_CAUSALLY}
     for other in sections:
-        if other.kind in mixing and other.family in ("encoder_attention", "cross_attention"):
-            what = mixing[other.kind].format(other.path)
+        if other.kind in mixing.get(other.family, ()):
+            what = mixing[other.family][other.kind].format(other.path)
             return "kind", (
                 f"packed rows hold several sentences and {what} the whole row, which would mix them; use buckets"
             )
     return None
 
 
+#: Models that read a whole row as one example, whatever the segments are.
+READ_A_ROW = (
+    "recurrent", "latent_alignment", "recurrent_language_model", "feed_forward_language_model", "language_model",
+    "conv_attention", "copy_attention", "pointer_generator",
+)  # fmt: skip
+
+
 def one_example_a_row(section: Section, sections: list[Section]) -> Broken:
-    """A recurrent network or a feed-forward language model reads a whole row, whatever the segments are."""
-    whole = ("recurrent", "latent_alignment", "recurrent_language_model", "feed_forward_language_model")
+    """Recurrent networks, copying models and some language models read a whole row, whatever the segments are."""
     for other in sections:
-        if other.family == "model" and other.kind in whole:
+        if other.family == "model" and other.kind in READ_A_ROW:
             return "kind", f"packed rows hold several sentences and {other.kind} reads a row as one; use buckets"
     return None
 

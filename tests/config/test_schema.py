@@ -243,6 +243,29 @@ REFUSED = {
         "config.data.batching.kind: packed rows hold several sentences and Linformer "
         "(config.model.encoder.self_attention) projects keys over the whole row, which would mix them; use buckets",
     ),
+    "packed encoder of the Long Range Arena": (
+        ("model.encoder.self_attention", {"kind": "bigbird"}),
+        "config.data.batching.kind: packed rows hold several sentences and bigbird "
+        "(config.model.encoder.self_attention) connects blocks of the whole row, which would mix them; use buckets",
+    ),
+    "packed attention to pooled cells": (
+        ("model.decoder.cross_attention", {"kind": "linformer_pooled", "cell_width": 4}),
+        "config.data.batching.kind: packed rows hold several sentences and linformer_pooled "
+        "(config.model.decoder.cross_attention) pools keys over the whole row, which would mix them; use buckets",
+    ),
+    "packed sinks": (
+        ("model.decoder.self_attention", {"kind": "streaming", "window": 4}),
+        "config.data.batching.kind: packed rows hold several sentences and streaming "
+        "(config.model.decoder.self_attention) keeps the first tokens of the whole row, which would mix them",
+    ),
+    "packed rows of a copying model": (
+        ("model", {"kind": "pointer_generator", "width": 12, "cell": {"kind": "lstm", "width": 12}}),
+        "config.data.batching.kind: packed rows hold several sentences and pointer_generator reads a row as one",
+    ),
+    "packed rows of a language model with a source": (
+        ("model.kind", "language_model"),
+        "config.data.batching.kind: packed rows hold several sentences and language_model reads a row as one",
+    ),
     "an unknown step": (
         ("model.encoder.steps", "(('norm', 'self_atention', 'residual'),)"),
         "config.model.encoder.steps: no step 'self_atention' in a block of this section; did you mean 'self_attention'",
