@@ -189,6 +189,8 @@ def test_beam_scores_equal_the_full_forward_pass(small, batch):
 def test_invalid_settings_are_refused(small, small_config, batch):
     with pytest.raises(ConfigError, match="synthesizer"):
         small_config(kind="language_model", self_attention={"kind": "dense_synthesizer"})
+    with pytest.raises(ConfigError, match=r"decoder.steps: no step 'cross_attention' .* mean 'self_attention'"):
+        small_config(kind="language_model", decoder={"steps": (("cross_attention", "residual"),)})
     structure, parameters = small(kind="language_model")
     with pytest.raises(ValueError, match="packed rows hold several sources"):
         structure.merge(parameters).log_likelihood({**batch, "source_segments": batch["source"]})
