@@ -20,6 +20,7 @@ import jax
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from attention_research.errors import ConfigError
 from attention_research.kernels.masks import padding_mask
 from attention_research.layers.attention.multi_head import owned_by_stack
 from attention_research.layers.block import Block, Steps
@@ -58,7 +59,8 @@ class FunnelEncoder(Layered):
     """Embeddings [B S D] -> hidden states [B P D], where P is `S / 2^(blocks - 1)` rounded up.
 
     The settings are those of the encoder. Raises ValueError if `blocks` does not divide `num_layers`, and for packed
-    rows, because a pooled pair could belong to two examples.
+    rows, because a pooled pair could belong to two examples. Raises ConfigError for a self-attention whose layers hand
+    keys or values to each other, since their lengths differ.
 
     `blocks` is the number of blocks of layers; each block after the first halves the length.
     """
@@ -87,6 +89,10 @@ class FunnelEncoder(Layered):
         del width  # the children inherit it from the section
         if num_layers % blocks:
             raise ValueError(f"num_layers: {num_layers} layers cannot be divided into {blocks} equal blocks")
+        if hasattr(self_attention.target, "by_layer"):
+            raise ConfigError(
+                f"self_attention.kind: {self_attention.target.__name__} needs layers of one length; a Funnel halves it"
+            )
         children = {
             "self_attention": self_attention, "feed_forward": feed_forward, "norm": norm, "residual": residual,
             "pool": PairMean, "pooled_padding": Padding,

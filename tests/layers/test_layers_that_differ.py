@@ -12,6 +12,7 @@ from attention_research.layers.attention.alibi import AlibiAttention
 from attention_research.layers.attention.cross_layer import CrossLayerAttention, ReadsKeys
 from attention_research.layers.attention.interleaved import InterleavedAttention
 from attention_research.layers.attention.standard import StandardAttention
+from attention_research.layers.attention.t5 import T5Attention
 from attention_research.layers.attention.value_residual import MixedValuesAttention, ValueResidualAttention
 from attention_research.layers.attention.yoco import YOCOAttention
 from attention_research.layers.block import Block
@@ -121,6 +122,21 @@ def test_layouts():
     assert layout(C, 5, interval=3) == [(C, 1), (R, 2), (C, 1), (R, 1)]
     assert layout(Y, 6, lower=first) == [(A, 3), (Y, 1), (R, 2)]
     assert layout(Y, 2, lower=first) == [(A, 1), (Y, 1)]
+
+
+def test_each_attention_of_a_block_has_its_own_layout():
+    children = {
+        "self_attention": Constructor(CrossLayerAttention, {"interval": 2}),
+        "wide_self_attention": Constructor(ValueResidualAttention, {}),
+    }
+    found = [([one.target for one in some.values()], count) for some, count in by_layer([(children, 4)])]
+    C, R, V, M = CrossLayerAttention, ReadsKeys, ValueResidualAttention, MixedValuesAttention
+    assert found == [([C, V], 1), ([R, M], 1), ([C, M], 1), ([R, M], 1)]
+
+
+def test_lower_layers_that_share_parameters_are_refused():
+    with pytest.raises(ConfigError, match="self_attention.lower: T5Attention needs a stack of its own kind"):
+        layout(YOCOAttention, 4, lower=Constructor(T5Attention, {}))
 
 
 def test_stacks_that_are_too_small_are_refused():

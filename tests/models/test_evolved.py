@@ -207,6 +207,31 @@ def test_a_sum_of_steps_may_be_of_any_children(small, small_config, batch):
         small_config(decoder={"steps": (("norm", "self_attention+feed_forwards"),)})
 
 
+def test_both_attentions_of_a_decoder_may_share_keys_between_layers(small, batch):
+    """Layer 2 has no keys, in training and step by step."""
+    structure, parameters = small(dropout_rate=0.0, self_attention={"kind": "cross_layer"}, decoder={"kind": "evolved"})
+    for attention in ("self_attention", "wide_self_attention"):
+        keys = [name for name in parameters if name.startswith("decoder") and f".{attention}.key.kernel" in name]
+        assert keys == [f"decoder.stack.segments.0.{attention}.key.kernel"]
+
+    def stepped(model):
+        def step(carry, target):
+            cache, log_p, _ = model.step(*carry)
+            return (cache, target), jnp.take_along_axis(log_p, target[:, None], 1)[:, 0]
+
+        first = model.start(model.encode({"tokens": batch["source"]}), 7), jnp.full((3,), BOS, jnp.int32)
+        return jax.lax.scan(step, first, batch["target"].T)[1].T
+
+    @jax.jit
+    def both(p):
+        model = structure.merge(p)
+        values, _ = model.log_likelihood(batch)
+        return values["log_likelihood"], stepped(model), values["mask"]
+
+    whole, one_by_one, mask = both(parameters)
+    np.testing.assert_allclose(np.where(mask, whole, 0), np.where(mask, one_by_one, 0), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.slow
 def test_kernels_start_by_their_fan_in(small_constructor):
     """With Mesh TensorFlow's initialisation: matrices are N(0, 1 / fan_in), truncated at two deviations.

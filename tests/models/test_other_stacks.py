@@ -320,6 +320,12 @@ def test_invalid_combinations_are_refused(sections, message, small_config):
         small_config(**sections)
 
 
+@pytest.mark.parametrize("kind", ["cross_layer", "value_residual"])
+def test_a_funnel_refuses_layers_that_hand_over_values(kind, small):
+    with pytest.raises(ConfigError, match=r"^self_attention.kind: \w+ needs layers of one length"):
+        small(encoder={"kind": "funnel", "num_layers": 3, "self_attention": {"kind": kind}})
+
+
 def test_as_many_memories_as_decoder_layers(small, batch):
     structure, parameters = small(**{**VARIANTS["transparent"], "num_layers": 3})
     both = {name: jnp.asarray(x, jnp.int32) for name, x in batch.items()}

@@ -19,7 +19,7 @@ from attention_research.signatures import Child, Constructor
 class YOCOAttention(HandsOverKeys):
     """The first layer of the upper half. `lower` is the self-attention of the lower half.
 
-    Raises ConfigError for a stack of one layer.
+    Raises ConfigError for a stack of one layer, and for a `lower` kind that shares parameters between layers.
     """
 
     def __init__(self, *, lower: Child["causal_attention"], **inherited: Any):
@@ -33,5 +33,7 @@ class YOCOAttention(HandsOverKeys):
             raise ConfigError("num_layers: 1; yoco expects at least 2 layers")
         settings, half = dict(attention.settings), num_layers // 2
         lower = settings.pop("lower")
+        if hasattr(lower.target, "owned_by_stack"):
+            raise ConfigError(f"self_attention.lower: {lower.target.__name__} needs a stack of its own kind")
         upper = [(Constructor(ReadsKeys, settings), num_layers - half - 1)] if num_layers > half + 1 else []
         return [*layers_of(lower, half), (attention, 1), *upper]

@@ -19,15 +19,19 @@ def layers_of(attention: Constructor, num_layers: int) -> list[tuple[Constructor
 
 
 def by_layer(layers: list[tuple[Children, int]]) -> list[tuple[Children, int]]:
-    """Splits the segments of a layout where the self-attention of its layers changes."""
-    make = getattr(getattr(layers[0][0].get("self_attention"), "target", None), "by_layer", None)
-    if make is None:
-        return layers
+    """Splits the segments of a layout where a self-attention of their layers changes."""
+    for name, child in layers[0][0].items():
+        if getattr(getattr(child, "target", None), "by_layer", None) is not None:
+            layers = _split(layers, name)
+    return layers
+
+
+def _split(layers: list[tuple[Children, int]], name: str) -> list[tuple[Children, int]]:
+    """Splits the segments where the child `name` changes."""
     children = [some for some, count in layers for _ in range(count)]
-    kinds: list[Constructor] = [
-        one for one, count in make(children[0]["self_attention"], len(children)) for _ in range(count)
-    ]
-    pairs = [({**some, "self_attention": one}, (id(some), id(one))) for some, one in zip(children, kinds, strict=True)]
+    own = layers_of(children[0][name], len(children))
+    kinds: list[Constructor] = [one for one, count in own for _ in range(count)]
+    pairs = [({**some, name: one}, (id(some), id(one))) for some, one in zip(children, kinds, strict=True)]
     found: list[tuple[Children, int]] = []
     for _, group in groupby(pairs, key=lambda pair: pair[1]):
         alike = list(group)
