@@ -79,9 +79,12 @@ class LanguageModel(nnx.Module):
         """({"log_likelihood", "smooth_log_likelihood", "mask"} per target token, aux)."""
         source, target = at_the_end(one_a_row(sequence(batch, "source"))["tokens"]), sequence(batch, "target")
         tokens = target["tokens"]
-        real = jnp.concatenate([source != PAD, jnp.ones_like(tokens, bool)], axis=1)
+        seen = jnp.concatenate([source != PAD, jnp.ones_like(tokens, bool)], axis=1)
+        real = jnp.concatenate([source != PAD, tokens != PAD], axis=1)
         x = jnp.concatenate([self.vocabulary.source(source), self.vocabulary.target(shift_right(target))], axis=1)
-        hidden, aux = self.decoder(x, places(real), real[:, None, None], prompt=source.shape[1], key=key)
+        hidden, aux = self.decoder(
+            x, places(seen), seen[:, None, None], prompt=source.shape[1], real=real, key=key
+        )  # fmt: skip
         values = self.vocabulary.log_likelihood(hidden[:, source.shape[1] :], tokens)
         return {**values, "mask": tokens != PAD}, {"decoder": aux}
 

@@ -26,11 +26,12 @@ class PromptedStack(CausalStack):
         mask: Bool[Array, "B 1 1 T"],
         *,
         prompt: int,
+        real: Bool[Array, "B T"] | None = None,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
-        """(hidden states, aux of the stack). `mask` is False at padding. The first `prompt` positions are the
-        source."""
-        return self._run(x, positions, {"self_attention": self._seen(mask, prompt)}, key)
+        """(hidden states, aux of the stack). `mask` is False at padding of the source. The first `prompt` positions
+        are the source. Experts process only the `real` tokens."""
+        return self._run(x, positions, {"self_attention": self._seen(mask, prompt)}, key, real=real)
 
     def _seen(self, mask: Bool[Array, "B 1 1 T"], prompt: int) -> dict[str, Any]:
         """The inputs of the self-attention."""

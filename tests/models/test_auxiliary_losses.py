@@ -28,6 +28,8 @@ from attention_research.training.run import train
 from tests.tiers import fast_are
 
 B, S, T, LAYERS = 4, 11, 7, 3
+V, SIDE = 29, 5
+IMAGES = {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1}
 SIDES = ("encoder", "decoder")
 
 
@@ -310,13 +312,39 @@ def test_longer_padding_changes_no_likelihood_and_no_balance(kind, small, batch)
         np.testing.assert_allclose(balance, balances[name], rtol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("kind", ["language_model", "prefix", "transformer_captioner"])
+def test_padding_of_a_text_takes_no_place_of_an_expert(kind, batch):
+    """In decoders that read the source in their own sequence, or an image."""
+    experts = {"kind": "switch", "num_experts": 3, "expert": {"hidden_width": 5}, "capacity_factor": 3.0}
+    section = {
+        "width": 12, "num_heads": 3, "num_layers": 1, "dropout_rate": 0.0, "positions": {"kind": "none"},
+        **{
+            "language_model": {"kind": "language_model", "feed_forward": experts},
+            "prefix": {"kind": "language_model", "feed_forward": experts, "decoder": {"kind": "prefix"}},
+            "transformer_captioner": {
+                "kind": kind, "features": IMAGES, "feed_forward": {"hidden_width": 5},
+                "decoder": {"feed_forward": experts},
+            },
+        }[kind],
+    }  # fmt: skip
+    make = build_model(section, max_length=13, vocabulary_size=V, side=SIDE, channels=3)
+    structure, *_ = abstract(lambda rngs: make(rngs=rngs))
+    parameters, statistics = jax.jit(initializer(lambda rngs: make(rngs=rngs)))(jax.random.key(0))
+    of = jax.jit(lambda batch: under_loss(structure.merge(parameters, statistics).log_likelihood(batch)[1]))
+    other = (
+        {"image": jnp.full((B, SIDE, SIDE, 3), 7, jnp.uint8)} if "captioner" in kind else {"source": batch["source"]}
+    )
+    short, longer = (of({**other, "target": jnp.pad(batch["target"], ((0, 0), (0, more)))}) for more in (0, 5))
+    assert len(short) == 1
+    for name, balance in short.items():
+        np.testing.assert_allclose(longer[name], balance, rtol=1e-5, err_msg=name)
+
+
 # Every model
 
-V, SIDE = 29, 5
 INDEXED = {"kind": "indexed", "top_k": 3, "num_index_heads": 2, "index_width": 5}
 LAYERED = {"num_layers": 2, "num_heads": 3, "dropout_rate": 0.0, "feed_forward": {"hidden_width": 17}}
 NETWORK = {"kind": "transformer", **LAYERED, "self_attention": INDEXED}
-IMAGES = {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1}
 #: Models that take causal attention -> (the task, the section).
 CAUSAL = {
     "transformer": (Translation(), {**LAYERED, "decoder": {"self_attention": INDEXED}}),

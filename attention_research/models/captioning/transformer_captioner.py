@@ -74,7 +74,7 @@ class TransformerCaptioner(nnx.Module):
         target = sequence(batch, "target")
         hidden, aux = self.decoder(
             self.vocabulary.target(shift_right(target)), positions(target), None, memory["hidden"],
-            self._all_cells(memory["hidden"]), key=keys[1],
+            self._all_cells(memory["hidden"]), real=target["tokens"] != PAD, key=keys[1],
         )  # fmt: skip
         values = self.vocabulary.log_likelihood(hidden, target["tokens"])
         updates = nested(features=memory[UPDATES])
