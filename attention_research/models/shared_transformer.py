@@ -20,8 +20,8 @@ from attention_research.models.transformer import Transformer
 class SharedTransformer(Transformer):
     """A `Transformer` whose decoder uses the layers of the encoder wherever both stacks have the same layer.
 
-    Raises ValueError if the layers of the two stacks differ in more than the attention of the decoder to the source,
-    and ConfigError if a layer that they share is of another kind in the decoder.
+    Raises ConfigError if the layers of the two stacks differ in more than the attention of the decoder to the source,
+    and if a layer that they share has another kind or other settings in the decoder.
     """
 
     def __init__(self, **inherited: Any):
@@ -34,13 +34,21 @@ class SharedTransformer(Transformer):
                         f"model.decoder.{name}: {kinds[0]}; the stacks of shared_transformer share their layers, "
                         f"and the encoder has {kinds[1]}"
                     )
+                if _form(getattr(ours, name)) != _form(getattr(theirs, other)):
+                    raise ConfigError(
+                        f"model.decoder.{name}: {kinds[0]} with other settings than the encoder's; the stacks of "
+                        "shared_transformer share their layers"
+                    )
                 delattr(ours, name)
 
     def _pairs(self, decoder: Decoder) -> list[tuple[Block, Block]]:
         """Pairs of corresponding blocks of the two stacks, one for each segment."""
         segments, others = decoder.stack.segments, self.encoder.stack.segments
         if decoder.stack.repeats != self.encoder.stack.repeats:
-            raise ValueError("shared_transformer: encoder and decoder need the same number of layers")
+            raise ConfigError(
+                f"model.decoder.num_layers: the stacks of shared_transformer need equal layers; segments of "
+                f"{decoder.stack.repeats} layers and of {self.encoder.stack.repeats} in the encoder differ"
+            )
         return list(zip(segments, others, strict=True))
 
     def writer(self) -> Decoder:
@@ -52,6 +60,12 @@ class SharedTransformer(Transformer):
         return decoder
 
 
+def _form(layer: Any) -> tuple[Any, list[Any]]:
+    """What the settings of a layer determine: its static attributes, and the shapes of its arrays."""
+    leaves, structure = jax.tree.flatten(layer)
+    return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+
+
 def _same(decoder: Block, encoder: Block) -> dict[str, str]:
     """Attribute of a decoder block -> attribute of the encoder block with the same layer.
 
@@ -59,8 +73,9 @@ def _same(decoder: Block, encoder: Block) -> dict[str, str]:
     """
     shared = [branch for branch in decoder.branches if not any("cross_attention" in kinds for kinds, _ in branch)]
     if [[kinds for kinds, _ in branch] for branch in shared] != [[k for k, _ in branch] for branch in encoder.branches]:
-        raise ValueError(
-            "shared_transformer: apart from attention to the source, the steps of decoder and encoder must be equal"
+        raise ConfigError(
+            "model.decoder.steps: apart from attention to the source, the steps of the decoder and the encoder of "
+            "shared_transformer must be equal"
         )
     pairs = zip(shared, encoder.branches, strict=True)
     return {

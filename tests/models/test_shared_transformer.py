@@ -92,9 +92,14 @@ def test_it_decodes_as_two_stacks_with_the_same_weights(points):
 
 
 def test_stacks_that_do_not_fit_are_refused(small):
-    with pytest.raises(ValueError, match="same number of layers"):
+    with pytest.raises(ConfigError, match=r"^model.decoder.num_layers: .* segments of \(2,\) layers and of \(3,\)"):
         small(kind="shared_transformer", encoder={"num_layers": 3})
-    with pytest.raises(ValueError, match="steps of decoder and encoder must be equal"):
+    with pytest.raises(ConfigError, match="^model.decoder.steps: .* must be equal"):
         small(kind="shared_transformer", encoder=PRE_NORM["encoder"])
     with pytest.raises(ConfigError, match=r"^model\.decoder\.self_attention: RotaryAttention; .* has Standard"):
         small(kind="shared_transformer", decoder={"self_attention": {"kind": "rotary"}})
+    for layer, settings in (("feed_forward", {"activation": "gelu"}), ("self_attention", {"use_bias": False})):
+        with pytest.raises(ConfigError, match=rf"^model\.decoder\.{layer}: \w+ with other settings than the encoder's"):
+            small(kind="shared_transformer", decoder={layer: settings})
+    with pytest.raises(ConfigError, match=r"^model\.decoder\.feed_forward: \w+ with other settings"):
+        small(kind="shared_transformer", decoder={"feed_forward": {"hidden_width": 5}})
