@@ -378,6 +378,9 @@ def test_mistakes_are_named():
         built(kind="latent_alignment", start="encoder_state")
     with pytest.raises(ConfigError, match="model.score.kind: dot needs equal widths; the decoder's state has 7"):
         built(kind="latent_alignment", score={"kind": "dot"})
+    structure, parameters = built(encoder={"cell": {"kind": "gru"}}, decoder={"cell": {"kind": "lstm"}})
+    with pytest.raises(ConfigError, match="^decoder.start.kind: encoder_state passes no 'cell' state, .* has hidden;"):
+        structure.merge(parameters).log_likelihood(batch())
     with pytest.raises(ConfigError, match="recurrent reads a row as one; use buckets"):
         resolved().override([("data.batching", {"kind": "packed"})])
     with pytest.raises(ValueError, match="no dot product"):

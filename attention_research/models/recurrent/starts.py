@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from flax import nnx
 
+from attention_research.errors import ConfigError
 from attention_research.layers.linear import Linear
 from attention_research.layers.recurrent.layers import RecurrentLayers
 from attention_research.signatures import Given
@@ -18,7 +19,8 @@ States = tuple[dict[str, Any], ...]
 class EncoderState(nnx.Module):
     """Layer l of the decoder starts from the final state of layer l of the encoder (Sutskever et al. 2014).
 
-    Raises ValueError if the two differ in width or in the number of layers.
+    Raises ValueError if the two differ in width or in the number of layers, and ConfigError if the cell of the decoder
+    has a state that the encoder's cell lacks.
     """
 
     def __init__(
@@ -37,6 +39,11 @@ class EncoderState(nnx.Module):
             raise ValueError(
                 f"decoder.start encoder_state: the encoder has {len(memory['final'])} layers, the decoder has "
                 f"{len(zeros)}; use the kind projected"
+            )
+        if missing := [name for name in zeros[0] if name not in memory["final"][0]]:
+            raise ConfigError(
+                f"decoder.start.kind: encoder_state passes no {missing[0]!r} state, since the encoder's cell has "
+                f"{', '.join(sorted(memory['final'][0]))}; use projected, or cells of one kind"
             )
         return tuple({name: after[name] for name in there} for there, after in zip(zeros, memory["final"], strict=True))
 
