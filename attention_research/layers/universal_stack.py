@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
+from attention_research.errors import ConfigError
 from attention_research.layers.block import Block
 from attention_research.layers.shared_stack import SharedStack
 from attention_research.signatures import NonNegative, Positive
@@ -54,7 +55,7 @@ class UniversalStack(SharedStack):
     """Applies one layer `num_layers` times. All but `before` + `after` applications have their own step embedding.
 
     Each application has its own cache, dropout and "hidden". Owns the step embeddings E (steps * D parameters) besides
-    the layer. Raises ValueError if no step is left between `before` and `after`, or if the layout has several kinds of
+    the layer. Raises ConfigError if no step is left between `before` and `after`, or if the layout has several kinds of
     layers.
     """
 
@@ -63,10 +64,10 @@ class UniversalStack(SharedStack):
     ):
         super().__init__(rngs=rngs, **inherited)
         if len(self.repeats) != 1:
-            raise ValueError(f"stack: a universal stack has one kind of layer; the layout gives {len(self.repeats)}")
+            raise ConfigError(f"stack.kind: universal expects layers of one kind; the layout gives {len(self.repeats)}")
         steps = self.repeats[0] - before - after
         if steps < 1:
-            raise ValueError(f"num_layers: {self.repeats[0]} leaves no step between {before} before and {after} after")
+            raise ConfigError(f"num_layers: {self.repeats[0]} leaves no step between {before} before and {after} after")
         self.before, self.after = before, after
         self.step_table = nnx.Param(jax.random.normal(rngs.params(), (steps, width), jnp.float32) * width**-0.5)
 

@@ -8,6 +8,7 @@ from typing import Any
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from attention_research.errors import ConfigError
 from attention_research.layers.attention.multi_head import owned_by_stack
 from attention_research.models.layered import Layered
 from attention_research.signatures import Child, Constructor, Given, Positive, Rate
@@ -104,7 +105,7 @@ class Decoder(Layered):
             return {"cross_attention": {**cross, "memory": memory}}, None
         layers = sum(self.stack.repeats)
         if len(memory) != layers:
-            raise ValueError(f"encoder.decoder_layers: {len(memory)} memories, but the decoder has {layers} layers")
+            raise ConfigError(f"encoder.decoder_layers: {len(memory)} memories, but the decoder has {layers} layers")
         return {"cross_attention": cross}, {"cross_attention": {"memory": memory}}
 
     def step(

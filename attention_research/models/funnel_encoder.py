@@ -42,7 +42,7 @@ def pooling(steps: Steps) -> Steps:
             after = branch.index("residual", branch.index("self_attention")) + 1
             rest = [tuple("pooled_padding" if step == "padding" else step for step in of) for of in steps[number + 1 :]]
             return (*steps[:number], (*branch[:after], "pool", *branch[after:]), *rest)
-    raise ValueError("steps: the Funnel encoder pools after a self-attention with a residual; the steps have none")
+    raise ConfigError("steps: the Funnel encoder pools after a self-attention with a residual; the steps have none")
 
 
 class FunnelStack(Stack):
@@ -58,9 +58,9 @@ class FunnelStack(Stack):
 class FunnelEncoder(Layered):
     """Embeddings [B S D] -> hidden states [B P D], where P is `S / 2^(blocks - 1)` rounded up.
 
-    The settings are those of the encoder. Raises ValueError if `blocks` does not divide `num_layers`, and for packed
-    rows, because a pooled pair could belong to two examples. Raises ConfigError for a self-attention whose layers hand
-    keys or values to each other, since their lengths differ.
+    The settings are those of the encoder. Raises ValueError for packed rows, because a pooled pair could belong to two
+    examples. Raises ConfigError if `blocks` does not divide `num_layers`, for steps without a self-attention to pool,
+    and for a self-attention whose layers hand keys or values to each other, since their lengths differ.
 
     `blocks` is the number of blocks of layers; each block after the first halves the length.
     """
@@ -88,7 +88,7 @@ class FunnelEncoder(Layered):
     ):
         del width  # the children inherit it from the section
         if num_layers % blocks:
-            raise ValueError(f"num_layers: {num_layers} layers cannot be divided into {blocks} equal blocks")
+            raise ConfigError(f"num_layers: {num_layers} layers cannot be divided into {blocks} equal blocks")
         if hasattr(self_attention.target, "by_layer"):
             raise ConfigError(
                 f"self_attention.kind: {self_attention.target.__name__} needs layers of one length; a Funnel halves it"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from attention_research.errors import ConfigError
 from attention_research.layers.attention.branched import BranchedAttention
 from attention_research.layers.attention.branched_t5 import BranchedT5Attention
 from attention_research.layers.feed_forward.dense import DenseFeedForward
@@ -114,7 +115,7 @@ def test_parameters_of_table_1(kind):
 def test_feed_forwards_with_auxiliary_outputs_are_refused():
     dense = functools.partial(DenseFeedForward, width=D, hidden_width=F)
     experts = functools.partial(MixtureOfExperts, width=D, num_experts=3, expert=dense)
-    with pytest.raises(ValueError, match="feed_forward: branches do not pass on its loss, metrics"):
+    with pytest.raises(ConfigError, match="feed_forward: branches do not pass on its loss, metrics"):
         jax.eval_shape(lambda x: made(BranchedAttention, experts)(nnx.Rngs(0))(x), jnp.asarray(inputs(T)))
 
 

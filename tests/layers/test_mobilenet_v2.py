@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from attention_research.errors import ConfigError
 from attention_research.layers.structure import abstract
 from attention_research.layers.vision.mobilenet_v2 import MobileNetV2
 from attention_research.weights import mobilenet_v2, torch_archive
@@ -138,5 +139,5 @@ def test_frozen_networks_have_no_parameters_and_others_train_all_but_moments(ten
 
 
 def test_another_stride_is_refused():
-    with pytest.raises(ValueError, match="^stride: expected 8, 16 or 32; got 4$"):
+    with pytest.raises(ConfigError, match="^stride: expected 8, 16 or 32; got 4$"):
         MobileNetV2(stride=4, dtype="float32", rngs=nnx.Rngs(0))

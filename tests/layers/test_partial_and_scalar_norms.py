@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from attention_research.errors import ConfigError
 from attention_research.layers.norms.partial_rms_norm import PartialRMSNorm
 from attention_research.layers.norms.rms_norm import RMSNorm
 from attention_research.layers.norms.scalar_shift import ScalarShift
@@ -57,7 +58,7 @@ def test_all_channels_are_the_whole_rms_norm():
 
 
 def test_more_channels_than_exist_are_refused():
-    with pytest.raises(ValueError, match="fraction"):
+    with pytest.raises(ConfigError, match="fraction"):
         PartialRMSNorm(width=D, fraction=1.1, rngs=nnx.Rngs(0))
 
 

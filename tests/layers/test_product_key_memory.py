@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from attention_research.errors import ConfigError
 from attention_research.kernels import product_key_search
 from attention_research.layers.feed_forward.product_key_memory import ProductKeyMemory
 from attention_research.layers.structure import abstract, split
@@ -89,9 +90,9 @@ def test_bfloat16_in_bfloat16_out():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(ValueError, match="key_width: expected an even number"):
+    with pytest.raises(ConfigError, match="key_width: expected an even number"):
         ProductKeyMemory(width=D, key_width=3, rngs=nnx.Rngs(0))
-    with pytest.raises(ValueError, match="knn: expected at most num_keys, 4, got 5"):
+    with pytest.raises(ConfigError, match="knn: expected at most num_keys, 4, got 5"):
         ProductKeyMemory(width=D, num_keys=4, knn=5, rngs=nnx.Rngs(0))
     with pytest.raises(ValueError, match="knn: expected from 1 to the number of sub-keys, 11, got 12"):
         product_key_search(jnp.zeros((1, N, 2, H)), jnp.zeros((N, 2, C, H)), knn=12)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from attention_research.errors import ConfigError
 from attention_research.layers.norms.batch_norm import BatchNorm
 from attention_research.layers.running_statistics import UPDATES, flat_updates
 from attention_research.layers.structure import abstract, initializer, split
@@ -167,7 +168,7 @@ def test_the_smallest_network_has_one_block_a_stage():
 
 
 def test_a_depth_that_no_network_has_is_refused():
-    with pytest.raises(ValueError, match="6n \\+ 2 .*got 21"):
+    with pytest.raises(ConfigError, match="6n \\+ 2 .*got 21"):
         abstract(classifier(depth=21))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from attention_research.errors import ConfigError
 from attention_research.layers.initialization.fixup import residual_branches
 from attention_research.layers.structure import abstract, initializer, split
 
@@ -202,5 +203,5 @@ def test_fixup_needs_branches(small_constructor):
     for side in plain.values():
         side["steps"] = [tuple(step for step in branch if step != "residual") for branch in side["steps"]]
     section = small_constructor(initialization={"kind": "fixup"}, **plain)
-    with pytest.raises(ValueError, match="residual branches"):
+    with pytest.raises(ConfigError, match="residual branches"):
         jax.eval_shape(lambda key: split(initializer(lambda rngs: section(rngs=rngs))(key)), jax.random.key(0))

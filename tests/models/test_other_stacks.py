@@ -329,7 +329,7 @@ def test_a_funnel_refuses_layers_that_hand_over_values(kind, small):
 def test_as_many_memories_as_decoder_layers(small, batch):
     structure, parameters = small(**{**VARIANTS["transparent"], "num_layers": 3})
     both = {name: jnp.asarray(x, jnp.int32) for name, x in batch.items()}
-    with pytest.raises(ValueError, match="2 memories, but the decoder has 3 layers"):
+    with pytest.raises(ConfigError, match="2 memories, but the decoder has 3 layers"):
         jax.eval_shape(lambda p: structure.merge(p).log_likelihood(both), parameters)
 
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from attention_research.errors import ConfigError
 from attention_research.layers.layouts.every import EveryLayout
 from attention_research.layers.layouts.one import OneLayout
 from attention_research.layers.layouts.uniform import UniformLayout
@@ -114,7 +115,7 @@ def test_layouts_say_which_layers_differ():
     assert EveryLayout(interval=1, feed_forward=other)(plain, 2) == [(changed, 1), (changed, 1)]
     assert OneLayout(layer=4, feed_forward=other)(plain, 5) == [(plain, 3), (changed, 1), (plain, 1)]
     assert OneLayout(layer=1, feed_forward=other)(plain, 1) == [(changed, 1)]
-    with pytest.raises(ValueError, match="layout.layer: expected at most 5, the number of layers, got 6"):
+    with pytest.raises(ConfigError, match="layout.layer: expected at most 5, the number of layers, got 6"):
         OneLayout(layer=6, feed_forward=other)(plain, 5)
 
 

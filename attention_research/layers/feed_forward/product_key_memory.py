@@ -14,6 +14,7 @@ from flax import nnx
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float
 
+from attention_research.errors import ConfigError
 from attention_research.kernels import product_key_search
 from attention_research.layers.linear import Linear, glorot_uniform
 from attention_research.layers.norms.layer_norm import LayerNorm
@@ -46,9 +47,9 @@ class ProductKeyMemory(nnx.Module):
         rngs: nnx.Rngs,
     ):
         if key_width % 2:
-            raise ValueError(f"key_width: expected an even number, got {key_width}")
+            raise ConfigError(f"key_width: expected an even number, got {key_width}")
         if knn > num_keys:
-            raise ValueError(f"knn: expected at most num_keys, {num_keys}, got {knn}")
+            raise ConfigError(f"knn: expected at most num_keys, {num_keys}, got {knn}")
         self.num_heads, self.knn = num_heads, knn
         half = key_width // 2
         self.query = Linear(width, num_heads * key_width, rngs=rngs)

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array
 
+from attention_research.errors import ConfigError
 from attention_research.layers.initialization.mesh_tensorflow import start, truncated_normal
 from attention_research.layers.initialization.redraw import redraw
 from attention_research.layers.stack import Stack
@@ -40,7 +41,7 @@ SCALED = {
 class Fixup:
     """Fixup initialization. Parameters that Fixup does not cover are initialized as in `mesh_tensorflow_scaled`.
 
-    The biases and scales of the branches keep their initial values 0 and 1. Raises ValueError for a module without
+    The biases and scales of the branches keep their initial values 0 and 1. Raises ConfigError for a module without
     residual branches.
     """
 
@@ -48,7 +49,7 @@ class Fixup:
         """Replaces the values of the parameters of the module."""
         branches = residual_branches(module)
         if branches == 0:
-            raise ValueError("initialization: fixup expects a model with residual branches, but this model has none")
+            raise ConfigError("initialization.kind: fixup expects a model with residual branches; this model has none")
 
         def draw(name: str, value: Array, key: Array) -> Array:
             if ZERO.search(name):

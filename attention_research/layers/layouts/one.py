@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from attention_research.errors import ConfigError
 from attention_research.layers.layouts.uniform import Children
 from attention_research.signatures import Child, Positive
 
 
 class OneLayout:
-    """Layer `layer`, counted from 1, has the given `feed_forward`. Raises ValueError if the stack has fewer layers."""
+    """Layer `layer`, counted from 1, has the given `feed_forward`. Raises ConfigError if the stack has fewer layers."""
 
     def __init__(self, *, layer: Positive, feed_forward: Child["feed_forward"]):
         self.layer, self.feed_forward = layer, feed_forward
@@ -15,7 +16,7 @@ class OneLayout:
     def __call__(self, children: Children, num_layers: int) -> list[tuple[Children, int]]:
         """The list of (children of the blocks, number of layers)."""
         if self.layer > num_layers:
-            raise ValueError(f"layout.layer: expected at most {num_layers}, the number of layers, got {self.layer}")
+            raise ConfigError(f"layout.layer: expected at most {num_layers}, the number of layers, got {self.layer}")
         other = {**children, "feed_forward": self.feed_forward}
         segments = [(children, self.layer - 1), (other, 1), (children, num_layers - self.layer)]
         return [(some, count) for some, count in segments if count]

@@ -14,6 +14,7 @@ from flax import nnx
 from jax import lax
 from jaxtyping import Array, Float
 
+from attention_research.errors import ConfigError
 from attention_research.kernels.precision import accumulator
 from attention_research.signatures import Positive, PositiveFloat
 
@@ -21,7 +22,7 @@ from attention_research.signatures import Positive, PositiveFloat
 class PartialRMSNorm(nnx.Module):
     """Partial RMSNorm over the last axis of width D, from the mean square of its first ceil(D * fraction) channels.
 
-    The mean square is computed in float32. The gain [D] is initialized to ones; there is no bias. Raises ValueError if
+    The mean square is computed in float32. The gain [D] is initialized to ones; there is no bias. Raises ConfigError if
     `fraction` is above 1.
 
     `fraction` is the share of the channels from which the mean square is computed.
@@ -37,7 +38,7 @@ class PartialRMSNorm(nnx.Module):
     ):
         del rngs
         if fraction > 1:
-            raise ValueError(f"fraction: expected at most 1, got {fraction}")
+            raise ConfigError(f"fraction: expected at most 1, got {fraction}")
         self.channels, self.epsilon = math.ceil(width * fraction), epsilon
         self.scale = nnx.Param(jnp.ones((width,), jnp.float32))
 

@@ -8,6 +8,7 @@ import jax
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
+from attention_research.errors import ConfigError
 from attention_research.layers.dropout import dropout
 from attention_research.layers.recurrent.scan import run
 from attention_research.signatures import Constructor
@@ -20,7 +21,7 @@ class RecurrentLayers(nnx.Module):
     """A stack of `num_layers` cells, applied to a whole sequence or, with `step`, to one position.
 
     Dropout is applied to the input of each cell, but not to its state. `residual` adds the input of a layer to its
-    output from the second layer on (Wu et al. 2016). Raises ValueError if the width of the cell is not `width`.
+    output from the second layer on (Wu et al. 2016). Raises ConfigError if the width of the cell is not `width`.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class RecurrentLayers(nnx.Module):
         widths = [input_width, *[width] * (num_layers - 1)]
         self.cells = nnx.List([cell(input_width=one, rngs=rngs) for one in widths])
         if self.cells[0].width != width:
-            raise ValueError(f"cell.width: expected {width}, the model's width, got {self.cells[0].width}")
+            raise ConfigError(f"cell.width: expected {width}, the model's width, got {self.cells[0].width}")
         self.width, self.dropout_rate, self.residual = width, dropout_rate, residual
 
     def initial(self, batch: int, dtype: Any) -> tuple[State, ...]:

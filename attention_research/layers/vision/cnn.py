@@ -13,6 +13,7 @@ import jax
 from flax import nnx
 from jaxtyping import Array, Float, Key, UInt8
 
+from attention_research.errors import ConfigError
 from attention_research.layers.freezing import freeze
 from attention_research.layers.norms.batch_norm import BatchNorm
 from attention_research.layers.running_statistics import UPDATES, nested
@@ -25,7 +26,7 @@ class ConvolutionalFeatures(nnx.Module):
     """Feature maps of side / 2^halvings with width * 2^halvings channels.
 
     `frozen` makes all weights constant statistics, which no optimizer updates; they keep their initial values, which
-    may come from another run, and the norms use their running moments. Raises ValueError unless `halvings` is smaller
+    may come from another run, and the norms use their running moments. Raises ConfigError unless `halvings` is smaller
     than `num_layers`.
     """
 
@@ -41,7 +42,7 @@ class ConvolutionalFeatures(nnx.Module):
         rngs: nnx.Rngs,
     ):
         if halvings >= num_layers:
-            raise ValueError(f"halvings: {halvings} halvings need at least {halvings + 1} layers, got {num_layers}")
+            raise ConfigError(f"halvings: {halvings} halvings need at least {halvings + 1} layers, got {num_layers}")
         self.dtype, self.frozen = dtype, frozen
         widths = [width * 2 ** min(number, halvings) for number in range(num_layers)]
         strides = [2 if 0 < number <= halvings else 1 for number in range(num_layers)]

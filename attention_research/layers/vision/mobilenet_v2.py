@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key, UInt8
 
+from attention_research.errors import ConfigError
 from attention_research.layers.freezing import freeze
 from attention_research.layers.running_statistics import UPDATES
 from attention_research.layers.vision.mobilenet_v2_block import InvertedResidual, NormedConvolution
@@ -32,7 +33,7 @@ class MobileNetV2(nnx.Module):
 
     The map has 32 channels at stride 8, 96 at stride 16, and 1,280 at stride 32. Later layers are not part of the
     module. `frozen` makes all weights constant statistics, which no optimizer updates; otherwise they are fine-tuned.
-    The moments of the batch norms are constant in both cases. Raises ValueError for other strides.
+    The moments of the batch norms are constant in both cases. Raises ConfigError for other strides.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class MobileNetV2(nnx.Module):
         rngs: nnx.Rngs,
     ):
         if stride not in (8, 16, 32):
-            raise ValueError(f"stride: expected 8, 16 or 32; got {stride}")
+            raise ConfigError(f"stride: expected 8, 16 or 32; got {stride}")
         self.dtype = dtype
         self.stem = NormedConvolution(3, STEM, 3, stride=2, rngs=rngs)
         width, reached, blocks = STEM, 2, []

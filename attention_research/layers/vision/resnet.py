@@ -14,6 +14,7 @@ import jax
 from flax import nnx
 from jaxtyping import Array, Float, Key, UInt8
 
+from attention_research.errors import ConfigError
 from attention_research.layers.norms.batch_norm import BatchNorm
 from attention_research.layers.running_statistics import UPDATES, nested
 from attention_research.layers.vision.basic_block import BasicBlock
@@ -27,7 +28,7 @@ class ResidualNetwork(nnx.Module):
 
     As in the paper, `depth` counts the layers with weights, including the linear layer of the classifier: 20, 32, 44,
     56. All blocks of a stage except the first have equal shapes. They are stored as arrays with a leading axis and run
-    in a scan, or in an unrolled loop with `unroll`. Raises ValueError unless `depth` is 6n + 2.
+    in a scan, or in an unrolled loop with `unroll`. Raises ConfigError unless `depth` is 6n + 2.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class ResidualNetwork(nnx.Module):
     ):
         blocks, rest = divmod(depth - 2, 6)
         if rest or blocks < 1:
-            raise ValueError(f"depth: expected 6n + 2 (8, 14, 20, 26, ...); got {depth}")
+            raise ConfigError(f"depth: expected 6n + 2 (8, 14, 20, 26, ...); got {depth}")
         self.dtype, self.unroll, self.repeats = dtype, unroll, blocks - 1
 
         def block(into: int, out: int, stride: int, rngs: nnx.Rngs) -> BasicBlock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flax import nnx
 from jaxtyping import Array, Float
 
+from attention_research.errors import ConfigError
 from attention_research.kernels.precision import einsum
 from attention_research.kernels.scores.additive import projected_additive_scores
 from attention_research.layers.alignment.scores.score import Score, vector, weight
@@ -15,14 +16,14 @@ class ConcatScore(Score):
     """The additive score with one matrix W for the concatenated vectors. The hidden width equals the query width.
 
     With `source_is_identity`, the block of W that multiplies h_s is the identity, as in the paper's experiments; the
-    paper gives this as the reason for its perplexities. It raises ValueError unless keys and queries have equal widths.
+    paper gives this as the reason for its perplexities. It raises ConfigError unless keys and queries are equally wide.
     """
 
     def __init__(
         self, *, source_is_identity: bool = False, query_width: Given[int], key_width: Given[int], rngs: nnx.Rngs
     ):
         if source_is_identity and query_width != key_width:
-            raise ValueError(f"score concat: source_is_identity expects keys of width {query_width}, got {key_width}")
+            raise ConfigError(f"score.source_is_identity: concat expects keys of width {query_width}, got {key_width}")
         self.query_width, self.source_is_identity = query_width, source_is_identity
         self.weight = weight(rngs, query_width, query_width + (0 if source_is_identity else key_width))
         self.v = vector(rngs, query_width)
