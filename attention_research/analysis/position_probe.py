@@ -98,9 +98,9 @@ def guesses(real: Bool[np.ndarray, "N T"]) -> dict[str, float]:
     >>> guesses(np.ones((1, 4), bool))
     {'blind': 1.25, 'middle': 1.0}
     """
-    places = np.nonzero(real)[1]
-    distances = np.abs(places[:, None] - np.arange(real.shape[1]))
-    return {"blind": float(distances.mean()), "middle": float(distances.mean(axis=0).min())}
+    places = np.arange(real.shape[1])
+    by_guess = np.average(np.abs(places[:, None] - places), axis=0, weights=real.sum(axis=0))
+    return {"blind": float(by_guess.mean()), "middle": float(by_guess.min())}
 
 
 def measure_probe(*, workdir: Path, seed: int, **settings: Any) -> dict[str, Any]:

@@ -118,7 +118,20 @@ class Files(LocalFiles):
         return sides
 
 
-class FileData(Pairs):
+class LocalText(Pairs):
+    """Data whose `_choice` are `LocalFiles`: what a run keeps of them."""
+
+    def take(self, kept: Kept, report: Callable[[str], None]) -> None:
+        """As `Pairs.take`; a split is read from its path when the run began, or from the path in the config."""
+        self._choice = self._choice.kept(kept)
+        super().take(kept, report)
+
+    def learned(self) -> dict[str, Any]:
+        """The token counts of the training targets, from which a unigram model is made."""
+        return {"target_counts": self.target_counts().tolist()}
+
+
+class FileData(LocalText):
     """Local text files, their joint vocabulary, and their batches (see `Pairs`).
 
     `train`, `validation` and `test` are each the paths of the source file and of the target file, relative to the
@@ -142,15 +155,6 @@ class FileData(Pairs):
         super().__init__(" and ".join(train), max_length, tokenizer, batching, train_examples)
         self.vocabulary_size = vocabulary_size
         self._choice = Files(placed(train), placed(validation), placed(test), train_examples)
-
-    def take(self, kept: Kept, report: Callable[[str], None]) -> None:
-        """As `Pairs.take`; a split is read from its path when the run began, or from the path in the config."""
-        self._choice = self._choice.kept(kept)
-        super().take(kept, report)
-
-    def learned(self) -> dict[str, Any]:
-        """The token counts of the training targets, from which a unigram model is made."""
-        return {"target_counts": self.target_counts().tolist()}
 
     def _counted(self) -> np.ndarray:
         """[n] all target tokens of training, without a loop over batches."""

@@ -101,12 +101,13 @@ class ListOps(LabelledArrays):
             self._report(f"generating {wanted:,} expressions")
             chance = random.Random(_SEED)
             seen: dict[tuple[str, ...], int] = {}
-            before, vain = 0, 0
+            vain = 0
             while len(seen) < wanted:
                 drawn = expression(chance, self.bounds["max_depth"], self.bounds["max_args"], self.max_length - 1)
-                if drawn is not None and len(drawn[0]) > shortest:
-                    seen[tuple(drawn[0])] = drawn[1]
-                before, vain = len(seen), vain + 1 if len(seen) == before else 0
+                if drawn is not None and len(drawn[0]) > shortest and tuple(drawn[0]) not in seen:
+                    seen[tuple(drawn[0])], vain = drawn[1], 0
+                    continue
+                vain += 1
                 if vain == _DRAWS:
                     raise ConfigError(
                         f"data.train_examples: {wanted:,} different expressions are needed, with those of the held-out "

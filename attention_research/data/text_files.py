@@ -9,10 +9,9 @@ from __future__ import annotations
 import dataclasses
 import io
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Self
 
-from attention_research.data.files import LocalFiles, placed
-from attention_research.data.kept import Kept
+from attention_research.data.files import LocalFiles, LocalText, placed
 from attention_research.data.lines import read_lines
 from attention_research.data.names import check_files
 from attention_research.data.windows import RandomWindows
@@ -55,7 +54,7 @@ class WholeFiles(LocalFiles):
         return "".join(f"{line}\n" for path in paths for line in read_lines(path, f"{key}: {path}"))
 
 
-class TextFiles(RandomWindows):
+class TextFiles(LocalText, RandomWindows):
     """Local text files, their vocabulary, and windows of `max_length` tokens.
 
     `train`, `validation` and `test` are each one or several paths, relative to the folder in which the command is run.
@@ -77,15 +76,6 @@ class TextFiles(RandomWindows):
             raise ConfigError("config.data.train: expected at least one file")
         super().__init__(" and ".join(train), max_length, vocabulary_size, tokenizer)
         self._choice = WholeFiles(placed(train), placed(validation), placed(test))
-
-    def take(self, kept: Kept, report: Callable[[str], None]) -> None:
-        """As `Tokenised.take`; a split is read from its path when the run began, or from the path in the config."""
-        self._choice = self._choice.kept(kept)
-        super().take(kept, report)
-
-    def learned(self) -> dict[str, Any]:
-        """The token counts of the training text, as in `FileData`."""
-        return {"target_counts": self.target_counts().tolist()}
 
     def prepare(self, progress: Callable[[str], None] | None = None) -> Self:
         """As `Pairs.prepare`. Raises `ConfigError` if ends of lines would be unknown tokens, as in SentencePiece."""

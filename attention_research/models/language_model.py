@@ -82,9 +82,7 @@ class LanguageModel(nnx.Module):
         seen = jnp.concatenate([source != PAD, jnp.ones_like(tokens, bool)], axis=1)
         real = jnp.concatenate([source != PAD, tokens != PAD], axis=1)
         x = jnp.concatenate([self.vocabulary.source(source), self.vocabulary.target(shift_right(target))], axis=1)
-        hidden, aux = self.decoder(
-            x, places(seen), seen[:, None, None], prompt=source.shape[1], real=real, key=key
-        )  # fmt: skip
+        hidden, aux = self.decoder(x, places(seen), seen[:, None, None], prompt=source.shape[1], real=real, key=key)
         values = self.vocabulary.log_likelihood(hidden[:, source.shape[1] :], tokens)
         return {**values, "mask": tokens != PAD}, {"decoder": aux}
 

@@ -145,7 +145,7 @@ class Run:
 
     @property
     def further_scores(self) -> dict[str, float]:
-        """ "NAME.METRIC" -> the score of a further evaluation in `evaluation.json`."""
+        """The scores of further evaluations in `evaluation.json`, as "NAME.METRIC"."""
         found = _dict(self.evaluation.get("evaluations")).items()
         return {f"{name}.{metric}": x for name, one in found for metric, x in _dict(one).items() if is_number(x)}
 

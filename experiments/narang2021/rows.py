@@ -12,6 +12,8 @@ from . import changes
 from .changes import activation, convolution, experts, gated, joined, shape, shared, synthesizer, universal, vocabulary
 from .sizes import Sizes
 
+VANILLA = "Vanilla Transformer"
+
 
 def table(sizes: Sizes) -> Mapping[str, changes.Overrides]:
     """Maps the published name of each row to its overrides at the given sizes."""
@@ -23,7 +25,7 @@ def table(sizes: Sizes) -> Mapping[str, changes.Overrides]:
     before, steps, after = sizes.universal
     layer, num_keys, key_width, num_heads, knn = sizes.memory
     return {
-        "Vanilla Transformer": {},
+        VANILLA: {},
         "GeLU": activation("gelu"),
         "Swish": activation("swish"),
         "ELU": activation("elu"),
@@ -116,19 +118,14 @@ def table(sizes: Sizes) -> Mapping[str, changes.Overrides]:
     }
 
 
-def adam_rows(sizes: Sizes) -> Mapping[str, changes.Overrides]:
-    """Maps the names of the rows that are released with Adam, and of the baseline with Adam, to their overrides."""
-    released = {name: row for name, row in table(sizes).items() if row.get("training.optimizer") == {"kind": "adam"}}
-    return {f"{name}, Adam": row for name, row in {"Vanilla Transformer": changes.with_adam(sizes), **released}.items()}
-
-
 def one_optimizer(sizes: Sizes) -> Mapping[str, changes.Overrides]:
     """The table with the optimizer and the learning rates of the baseline in all rows, so that the rows differ only in
-    their models. `adam_rows` follow."""
-    own = {name.removesuffix(", Adam") for name in adam_rows(sizes)}
+    their models. The baseline and the rows that are released with Adam follow, with Adam."""
+    released = table(sizes)
+    adam = {name: row for name, row in released.items() if row.get("training.optimizer") == {"kind": "adam"}}
     model = lambda row: {name: value for name, value in row.items() if not name.startswith("training.")}
-    rows = {name: model(row) if name in own else row for name, row in table(sizes).items()}
-    return {**rows, **adam_rows(sizes)}
+    rows = {name: model(row) if name in adam else row for name, row in released.items()}
+    return rows | {f"{name}, Adam": row for name, row in ({VANILLA: changes.with_adam(sizes)} | adam).items()}
 
 
 def as_written(sizes: Sizes) -> Mapping[str, changes.Overrides]:

@@ -157,7 +157,8 @@ def against(row: Row, ours: Mapping[str, Any], printed: Mapping[str, str]) -> di
 SIZED = {"paper": table(PAPER), "gpu": one_optimizer(GPU), "cpu": one_optimizer(CPU), "smoke": table(SMOKE)}
 EARLY_LOSS = Column("measure.early_loss", "early loss", fixed(3), better="lower")
 FINAL_LOSS = Column("measure.final_loss", "final loss", fixed(3), better="lower")
-SPEED_AND_LOSSES = (PARAMETERS, FLOPS, STEPS_PER_SECOND, EARLY_LOSS, FINAL_LOSS)
+PRE_TRAINING = (train, evaluate, measure(losses))
+PRE_TRAINED = (PARAMETERS, FLOPS, STEPS_PER_SECOND, EARLY_LOSS, FINAL_LOSS, PERPLEXITY)
 
 
 def row(name: str) -> Row:
@@ -174,14 +175,14 @@ STUDY = Study(
             f"{CONFIG}:cpu",
             seeds=1,
             more_seeds=dict.fromkeys(CLAIMED, 4),
-            stages=(train, evaluate, measure(losses)),
-            columns=(*SPEED_AND_LOSSES, PERPLEXITY),
+            stages=PRE_TRAINING,
+            columns=PRE_TRAINED,
         ),
         "gpu": Scale(f"{CONFIG}:gpu", seeds=3, replicas=True),
         "paper": Scale(f"{CONFIG}:paper", seeds=5),
     },
-    stages=(train, measure(losses), *FINE_TUNINGS),
-    columns=(*SPEED_AND_LOSSES, *DOWNSTREAM),
+    stages=(*PRE_TRAINING, *FINE_TUNINGS),
+    columns=(*PRE_TRAINED, *DOWNSTREAM),
     published="table1.csv",
     compared={"measure.early_loss": "early loss", "measure.final_loss": "final loss"},
     claims="../claims.csv",

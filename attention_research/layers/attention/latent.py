@@ -17,9 +17,12 @@ from jaxtyping import Array, Bool, Float, Int
 from attention_research.errors import ConfigError
 from attention_research.kernels import attention_weights, rms_norm, rotary
 from attention_research.kernels.variants import absorbed_latent_attention, latent_attention
-from attention_research.layers.attention.multi_head import Mask, seen_at
+from attention_research.layers.attention.multi_head import Mask, seen_at, seen_later
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive, PositiveFloat
+
+#: The arrays of a cache.
+CACHED = ("latent", "rotated")
 
 
 class LatentAttention(nnx.Module):
@@ -72,9 +75,8 @@ class LatentAttention(nnx.Module):
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:
         """Self-attention of x."""
         del shared
-        queries, keys = self._queries(x, 0), self._cached(x, 0)
-        context = latent_attention(*queries, *keys, *self._ups(), mask, is_causal=is_causal)
-        return self._finish(context), {"attention_weights": self._weights(queries, keys, mask, is_causal)}
+        y, _, aux = self._attend(x, mask, is_causal)
+        return y, aux
 
     def prefill(
         self, x: Float[Array, "B P D"], length: int, *, mask: Bool[Array, "B 1 #P P"], is_causal: bool,
@@ -84,11 +86,11 @@ class LatentAttention(nnx.Module):
 
         A key that `mask` hides from all P positions is hidden from all later positions too.
         """
-        y, aux = self(x, mask=mask, is_causal=is_causal, shared=shared)
-        none, rest = (0, 0), (0, length - x.shape[1])
-        kept = {name: jnp.pad(array, (none, rest, none)) for name, array in self._new(x, 0).items()}
-        seen = jnp.pad(mask.any(axis=2, keepdims=True), (none, none, none, rest), constant_values=True)
-        return y, {**kept, "mask": seen}, aux
+        del shared
+        y, keys, aux = self._attend(x, mask, is_causal)
+        rest = [(0, 0), (0, length - x.shape[1]), (0, 0)]
+        cache = {name: jnp.pad(array, rest) for name, array in zip(CACHED, keys, strict=True)}
+        return y, {**cache, "mask": seen_later(mask, length)}, aux
 
     def start(self, batch: int, length: int, dtype: Any) -> dict[str, Array]:
         """An empty cache of latent vectors and rotated keys."""
@@ -101,13 +103,21 @@ class LatentAttention(nnx.Module):
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Array], dict[str, Any]]:  # fmt: skip
         """Decodes position `index` in the absorbed form."""
         del shared
+        new = dict(zip(CACHED, self._cached(x, index), strict=True))
         put = jax.lax.dynamic_update_slice_in_dim
-        cache = {**cache, **{name: put(cache[name], new, index, 1) for name, new in self._new(x, index).items()}}
-        visible = seen_at(index, cache["latent"].shape[1])
-        visible = visible & cache["mask"] if "mask" in cache else visible
+        cache = {**cache, **{name: put(cache[name], new[name], index, 1) for name in CACHED}}
+        visible = seen_at(index, cache["latent"].shape[1], cache.get("mask"))
         queries, keys = self._queries(x, index), (cache["latent"], cache["rotated"])
         context = absorbed_latent_attention(*queries, *keys, *self._ups(), visible)
         return self._finish(context), cache, {"attention_weights": self._weights(queries, keys, visible, False)}
+
+    def _attend(
+        self, x: Array, mask: Mask | None, is_causal: bool
+    ) -> tuple[Array, tuple[Array, Array], dict[str, Any]]:
+        """(y, the arrays of `CACHED`, aux) of the positions from 0 on."""
+        queries, keys = self._queries(x, 0), self._cached(x, 0)
+        context = latent_attention(*queries, *keys, *self._ups(), mask, is_causal=is_causal)
+        return self._finish(context), keys, {"attention_weights": self._weights(queries, keys, mask, is_causal)}
 
     def _queries(self, x: Array, first: Any) -> tuple[Array, Array]:
         """(queries [B T N H], rotated queries [B T N P])."""
@@ -122,10 +132,6 @@ class LatentAttention(nnx.Module):
         places = first + jnp.arange(x.shape[1], dtype=jnp.int32)
         rotated = rotary(self.rotated_key(x)[:, :, None], places, base=self.base)[:, :, 0]
         return rms_norm(self.latent(x), self.latent_scale[...]), rotated
-
-    def _new(self, x: Array, first: Any) -> dict[str, Array]:
-        """By name, what positions from `first` on add to a cache."""
-        return dict(zip(("latent", "rotated"), self._cached(x, first), strict=True))
 
     def _ups(self) -> tuple[Array, Array]:
         """W^UK [R N H] and W^UV [R N Hv]."""

@@ -42,6 +42,7 @@ from attention_research.layers.attention.where import (
     keys_alone,
     owned_by_stack,
     seen_at,
+    seen_later,
     weights_of,
 )
 from attention_research.layers.linear import Linear
@@ -49,7 +50,7 @@ from attention_research.signatures import Positive
 
 __all__ = [
     "NOWHERE", "Contexts", "Keys", "Mask", "MultiHeadAttention", "Offset", "Queries", "Values", "Weights", "Where",
-    "keys_alone", "owned_by_stack", "seen_at", "weights_of",
+    "keys_alone", "owned_by_stack", "seen_at", "seen_later", "weights_of",
 ]  # fmt: skip
 
 #: The number of queries whose scores are in memory at a time, for variants with their own `weigh`.
@@ -232,9 +233,8 @@ class MultiHeadAttention(nnx.Module):
         context, weights = self.mix(self.queries(x), key, value, where)
         none, rest = (0, 0), (0, length - x.shape[1])
         longer = lambda states: jnp.pad(states.swapaxes(1, 2), (none, none, rest, none))
-        seen = jnp.pad(mask.any(axis=2, keepdims=True), (none, none, none, rest), constant_values=True)
         states = {name: jnp.pad(state, (none, rest, *[none] * (state.ndim - 2))) for name, state in states.items()}
-        cache = {"key": longer(key), "value": longer(value), "mask": seen, **states}
+        cache = {"key": longer(key), "value": longer(value), "mask": seen_later(mask, length), **states}
         return self.finish(context, where), cache, self._aux(key, value, weights)
 
     def step(
@@ -261,8 +261,7 @@ class MultiHeadAttention(nnx.Module):
             },
         }
         length = cache["key"].shape[2]
-        visible = seen_at(index, length)
-        visible = visible & cache["mask"] if "mask" in cache else visible
+        visible = seen_at(index, length, cache.get("mask"))
         query, key, value = self.queries(x), cache["key"].swapaxes(1, 2), cache["value"].swapaxes(1, 2)
         kept = {name: cache[name] for name in states}
         where = Where(visible, offset=index, shared=shared, x=x, states=kept, length=length, **given)

@@ -108,8 +108,7 @@ class TensorProductAttention(MultiHeadAttention):
         new = {name: lax.dynamic_update_slice_in_dim(cache[name], self.factors(x, name), index, 1) for name in CACHED}
         cache = {**cache, **new}
         length = cache[CACHED[0]].shape[1]
-        visible = seen_at(index, length)
-        visible = visible & cache["mask"] if "mask" in cache else visible
+        visible = seen_at(index, length, cache.get("mask"))
         where = Where(visible, offset=index, x=x, length=length, **given)
         context, weights = self.mix(self.queries(x), *self.products(cache), where)
         return self.finish(context, where), cache, {"attention_weights": weights}

@@ -58,9 +58,20 @@ class Where(NamedTuple):
 NOWHERE = Where()
 
 
-def seen_at(index: Int[Array, ""], length: int) -> Bool[Array, "1 1 1 S"]:
-    """The mask of a decoding step: positions 0 to `index` of a cache for `length` positions."""
-    return (jnp.arange(length) <= index)[None, None, None, :]
+def seen_at(
+    index: Int[Array, ""], length: int, mask: Bool[Array, "B 1 1 S"] | None = None
+) -> Bool[Array, "1 1 1 S"] | Bool[Array, "B 1 1 S"]:
+    """The mask of a decoding step: positions 0 to `index` of a cache for `length` positions, where `mask` shows them
+    (see `seen_later`)."""
+    visible = (jnp.arange(length) <= index)[None, None, None, :]
+    return visible if mask is None else visible & mask
+
+
+def seen_later(mask: Bool[Array, "B 1 #P P"], length: int) -> Bool[Array, "B 1 1 S"]:
+    """The positions of a cache that steps after a prompt see. A key that `mask` hides from all positions of the prompt
+    is hidden from all later positions too."""
+    none, rest = (0, 0), (0, length - mask.shape[-1])
+    return jnp.pad(mask.any(axis=2, keepdims=True), (none, none, none, rest), constant_values=True)
 
 
 def weights_of(attend: Callable[[Values], Contexts], key: Keys, dtype: Any) -> Weights:
