@@ -29,6 +29,7 @@ from tests.tiers import fast_are
 
 B, S, T, LAYERS = 4, 11, 7, 3
 V, SIDE = 29, 5
+INDEXED = {"kind": "indexed", "top_k": 3, "num_index_heads": 2, "index_width": 5}
 IMAGES = {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1}
 SIDES = ("encoder", "decoder")
 
@@ -312,17 +313,19 @@ def test_longer_padding_changes_no_likelihood_and_no_balance(kind, small, batch)
         np.testing.assert_allclose(balance, balances[name], rtol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("kind", ["language_model", "prefix", "transformer_captioner"])
-def test_padding_of_a_text_takes_no_place_of_an_expert(kind, batch):
+@pytest.mark.parametrize("kind", ["language_model", "language_model:indexed", "prefix", "transformer_captioner"])
+def test_padding_of_a_text_has_no_part_in_the_loss_of_experts_and_indexers(kind, batch):
     """In decoders that read the source in their own sequence, or an image."""
     experts = {"kind": "switch", "num_experts": 3, "expert": {"hidden_width": 5}, "capacity_factor": 3.0}
+    short = {"hidden_width": 5}
     section = {
         "width": 12, "num_heads": 3, "num_layers": 1, "dropout_rate": 0.0, "positions": {"kind": "none"},
         **{
             "language_model": {"kind": "language_model", "feed_forward": experts},
+            "language_model:indexed": {"kind": "language_model", "feed_forward": short, "self_attention": INDEXED},
             "prefix": {"kind": "language_model", "feed_forward": experts, "decoder": {"kind": "prefix"}},
             "transformer_captioner": {
-                "kind": kind, "features": IMAGES, "feed_forward": {"hidden_width": 5},
+                "kind": kind, "features": IMAGES, "feed_forward": short,
                 "decoder": {"feed_forward": experts},
             },
         }[kind],
@@ -336,13 +339,12 @@ def test_padding_of_a_text_takes_no_place_of_an_expert(kind, batch):
     )
     short, longer = (of({**other, "target": jnp.pad(batch["target"], ((0, 0), (0, more)))}) for more in (0, 5))
     assert len(short) == 1
-    for name, balance in short.items():
-        np.testing.assert_allclose(longer[name], balance, rtol=1e-5, err_msg=name)
+    for name, loss in short.items():
+        np.testing.assert_allclose(longer[name], loss, rtol=1e-5, err_msg=name)
 
 
 # Every model
 
-INDEXED = {"kind": "indexed", "top_k": 3, "num_index_heads": 2, "index_width": 5}
 LAYERED = {"num_layers": 2, "num_heads": 3, "dropout_rate": 0.0, "feed_forward": {"hidden_width": 17}}
 NETWORK = {"kind": "transformer", **LAYERED, "self_attention": INDEXED}
 #: Models that take causal attention -> (the task, the section).

@@ -1,6 +1,8 @@
 """Every kind of causal self-attention in a decoder-only model: causality, decoding, packing, live parameters, and that
 the program lowers for a GPU and for a TPU."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 from causal_kinds import CAUSAL_KINDS, NOT_CAUSAL, NOT_PACKED
 from facts import QUICKLY, assert_alive, moved
 
+from attention_research.config import schema
 from attention_research.registry import FAMILIES
 from attention_research.tasks.auxiliary import auxiliary_loss
 from attention_research.tokens import BOS, EOS
@@ -49,18 +52,22 @@ def texts():
     return packed, {"target": np.array(alone, np.int32)}
 
 
+def stepped(model, target):
+    """The log-likelihood of each token, decoded one by one."""
+    rows, length = target.shape
+
+    def step(carry, token):
+        cache, before = carry
+        cache, log_p, _ = model.step(cache, before)
+        return (cache, token), jnp.take_along_axis(log_p, token[:, None], 1)[:, 0]
+
+    first = (model.start(rows, length + 2), jnp.full((rows,), BOS, jnp.int32))
+    return jax.lax.scan(step, first, target.T)[1].T
+
+
 def facts_of(structure, statistics, packed, alone, packs):
     """parameters -> everything that the test compares, as one program."""
     rows, length = alone["target"].shape
-
-    def stepped(model):
-        def step(carry, target):
-            cache, token = carry
-            cache, log_p, _ = model.step(cache, token)
-            return (cache, target), jnp.take_along_axis(log_p, target[:, None], 1)[:, 0]
-
-        first = (model.start(rows, length + 2), jnp.full((rows,), BOS, jnp.int32))
-        return jax.lax.scan(step, first, jnp.asarray(alone["target"]).T)[1].T
 
     def seen(model, extra):
         x = model.vocabulary.target(jnp.roll(alone["target"], 1, 1).at[:, 0].set(BOS)) + extra
@@ -80,7 +87,7 @@ def facts_of(structure, statistics, packed, alone, packs):
         return {
             **values,
             "gradients": gradients,
-            "stepped": stepped(model),
+            "stepped": stepped(model, alone["target"]),
             "packed": together,
             "seen": jax.grad(lambda extra: seen(model, extra))(jnp.zeros((rows, length, 12))),
         }
@@ -114,3 +121,26 @@ def test_a_causal_kind_keeps_the_laws_of_a_decoder(name, small_with_statistics):
     if kind not in NOT_PACKED:
         together = point["packed"][packed["target"] != 0]
         np.testing.assert_allclose(together, point["log_likelihood"][real], rtol=1e-5, atol=3e-5)
+
+
+@pytest.mark.parametrize(
+    "name", fast_are(["multi_token"], [*CAUSAL_KINDS], slow=["native_sparse", "moba", "selective"])
+)
+def test_a_causal_kind_decodes_in_bfloat16(name, small_with_statistics):
+    """With all heads, and with one key head where the kind has heads of keys."""
+    kind, settings = name.split(":")[0], CAUSAL_KINDS[name]
+    signature = schema.signature("causal_attention", kind)
+    for fewer in ({}, {"num_key_value_heads": 1}) if "num_key_value_heads" in signature else ({},):
+        section = {**SECTION, "dtype": "bfloat16", "self_attention": {"kind": kind, **settings, **fewer}}
+        structure, parameters, statistics = small_with_statistics(**section)
+        alone = jax.tree.map(jnp.asarray, texts()[1])
+
+        @partial(jax.jit, compiler_options=QUICKLY)
+        def both(p, structure=structure, statistics=statistics, alone=alone):
+            model = structure.merge(p, statistics)
+            return stepped(model, alone["target"]), model.log_likelihood(alone)[0]
+
+        one_by_one, values = both(parameters)
+        real = np.asarray(values["mask"])
+        ours, theirs = np.asarray(one_by_one)[real], np.asarray(values["log_likelihood"])[real]
+        np.testing.assert_allclose(ours, theirs, atol=0.1)

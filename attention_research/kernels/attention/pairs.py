@@ -61,7 +61,10 @@ def visible_counts(
 
 
 def weighted_values(weights: Float[Array, "B N T S"], value: Float[Array, "B S K Hv"]) -> Float[Array, "B T N Hv"]:
-    """The sum of the values weighted by pair, in the values' dtype. Head n reads the values of its group."""
+    """The sum of the values weighted by pair, in the values' dtype. Head n reads the values of its group.
+
+    With the weights first, XLA's CPU backend (0.10.2) rejects the product in bfloat16 for a few queries in a loop.
+    """
     (B, N, T, S), K = weights.shape, value.shape[2]
     grouped = weights.astype(value.dtype).reshape(B, K, N // K, T, S)
-    return einsum("BKGTS,BSKH->BTKGH", grouped, value).reshape(B, T, N, value.shape[3]).astype(value.dtype)
+    return einsum("BSKH,BKGTS->BTKGH", value, grouped).reshape(B, T, N, value.shape[3]).astype(value.dtype)

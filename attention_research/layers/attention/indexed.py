@@ -19,7 +19,7 @@ from typing import Any
 import jax.numpy as jnp
 from flax import nnx
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from attention_research.errors import ConfigError
 from attention_research.kernels import rotary
@@ -41,6 +41,8 @@ class IndexedAttention(MultiHeadAttention):
     ConfigError if `index_rotary_width` is odd or above `index_width`.
     """
 
+    #: The call takes the mask of `real` (non-padding) tokens (`layers.block`).
+    takes_real = True
     cost = ("S*(K*(H + Hv) + index_width)", 2)
 
     def __init__(
@@ -94,11 +96,21 @@ class IndexedAttention(MultiHeadAttention):
         """The chosen keys."""
         return self.choice(where)[1]
 
-    def __call__(self, x: Array, memory: Array | None = None, *, mask: Mask | None = None, **given: Any) -> Any:
-        """Self-attention of x, and the loss of each row: the mean over its tokens."""
+    def __call__(
+        self,
+        x: Array,
+        memory: Array | None = None,
+        *,
+        mask: Mask | None = None,
+        real: Bool[Array, "B T"] | None = None,
+        **given: Any,
+    ) -> Any:
+        """Self-attention of x, and the loss of each row: the mean over its tokens, without padding (`real` False)."""
         y, aux = super().__call__(x, memory, mask=mask, **given)
         scores, chosen = self.choice(Where(mask, x=x, states=self.key_states(x)))
         chosen = jnp.broadcast_to(chosen, (x.shape[0], *chosen.shape[1:]))
+        if real is not None:
+            chosen = chosen & real[:, None, :, None]
         tokens = jnp.maximum(jnp.sum(chosen.any(-1), axis=(1, 2), dtype=jnp.float32), 1)
         loss = jnp.sum(index_loss(scores, aux["attention_weights"], chosen), axis=1) / tokens
         return y, {**aux, "loss": {"indexer": self.index_weight * loss}}
