@@ -8,8 +8,8 @@ reviews take half a second.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Literal, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
@@ -56,6 +56,7 @@ class GeneratedReviews(InMemory):
 
     name = "generated reviews"
     evaluation_seed = 1606
+    dtypes: ClassVar[Mapping[str, str]] = {"ratings": "float32"}
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class GeneratedReviews(InMemory):
 
     def _empty(self, rows: int) -> Batch:
         (shapes,) = self.train_shapes(rows)
-        return {name: np.zeros(shape, np.float32 if name == "ratings" else np.int32) for name, shape in shapes.items()}
+        return {name: np.zeros(shape, self.dtypes.get(name, "int32")) for name, shape in shapes.items()}
 
     def train_shapes(self, batch_size: int) -> list[dict[str, tuple[int, ...]]]:
         """Array name -> shape, for each batch shape of training."""

@@ -141,7 +141,8 @@ def _check(max_length: int, *, min_length: int, max_depth: int, max_args: int) -
             f"data.min_length: an expression has at most {longest} tokens with max_depth={max_depth} and "
             f"max_args={max_args}; expected less than that, got {min_length}"
         )
-    if max_length < min_length + 2:
+    shortest = max(min_length + 1, 4) if min_length else 1  # a digit, or an operator with two digits and a bracket
+    if max_length <= shortest:
         raise ConfigError(
             f"data.max_length: expressions have more than {min_length} and fewer than {max_length} tokens (min_length, "
             "max_length); there are none"

@@ -67,6 +67,7 @@ def test_a_batch_holds_words_ratings_and_gold():
     batch = one.batch_at(seed=3, step=1, batch_size=7)
     (shapes,) = one.train_shapes(7)
     assert {name: x.shape for name, x in batch.items()} == shapes
+    assert {name: x.dtype for name, x in batch.items() if x.dtype != "int32"} == {"ratings": one.dtypes["ratings"]}
     by_words = {review.words[:61]: review for review in one.reviews("train")}
     for source, (rating,), gold in zip(batch["source"], batch["ratings"], batch["gold"], strict=True):
         words = tuple(one.tokenizer.pieces(source[source != PAD]))

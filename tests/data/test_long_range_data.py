@@ -81,6 +81,8 @@ def test_bounds_without_an_expression_are_refused():
         ListOps(max_length=501)
     with pytest.raises(ConfigError, match=r"^data.min_length: an expression has at most 12 tokens with max_depth=2 "):
         small_listops(max_depth=2, max_args=10, min_length=12)
+    with pytest.raises(ConfigError, match=r"^data.max_length: expressions have more than 2 and fewer than 4 tokens"):
+        small_listops(min_length=2, max_length=4)
     with pytest.raises(ConfigError, match=r"^data.max_args: an operator has 2 arguments or more; got 1$"):
         small_listops(max_args=1)
     assert ListOps(max_length=502).numbers["train"] == 96_000
