@@ -61,6 +61,15 @@ def from_cpu(id: str, name: str, overrides: dict[str, Any]) -> Row:
 
 
 NO_POSITIONS = {"model.positions.kind": "none"}
+#: Vaswani et al. 2017, sections 3.1 and 5.3: post-norm blocks, Adam, Noam's schedule, no clipping. The warm-up is that
+#: of the other rows. Of the factors 0.25, 0.5 and 1, the learning rate has the lowest validation loss of seed 0.
+PAPER_RECIPE = {
+    **blocks(post_norm),
+    "training.optimizer": {"kind": "adam"},
+    "training.schedule": {"kind": "noam", "warmup_steps": 120},
+    "training.clip_norm": None,
+    "training.learning_rate": 0.5,
+}
 UNSCALED = {"model.self_attention.kind": "unscaled"}
 ROWS = (
     Row("standard", "scaled dot product"),
@@ -93,6 +102,7 @@ ROWS = (
     without("no_residual", "no residuals", "residual"),
     without("no_norm", "no normalisation", "norm"),
     from_cpu("no_mask", "no causal mask", {"model.decoder.self_attention": {"kind": "unmasked"}}),
+    Row("paper_recipe", "the paper's recipe", PAPER_RECIPE, scales=("cpu",)),
     Row("deep", f"{DEEP} layers", {"model.num_layers": DEEP}, scales=("cpu",)),
     Row(
         "deep_no_residual",
