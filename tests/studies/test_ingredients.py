@@ -27,7 +27,7 @@ def test_every_row_resolves_at_every_scale(name, studies):
             stack = model["encoder" if row.id.endswith("_masked") else "decoder"]
             positions, attention = stack["positions"]["kind"], stack["self_attention"]["kind"]
             scheme = row.id.split("_")[0]
-            assert {"relative": "relative_bias"}.get(scheme, scheme) in (positions, attention)
+            assert {"relative": "relative_bias", "t5": "t5_scaled"}.get(scheme, scheme) in (positions, attention)
             assert attention == "standard" or positions == "none"
 
 
