@@ -317,15 +317,15 @@ def test_longer_padding_changes_no_likelihood_and_no_balance(kind, small, batch)
 def test_padding_of_a_text_has_no_part_in_the_loss_of_experts_and_indexers(kind, batch):
     """In decoders that read the source in their own sequence, or an image."""
     experts = {"kind": "switch", "num_experts": 3, "expert": {"hidden_width": 5}, "capacity_factor": 3.0}
-    short = {"hidden_width": 5}
+    dense = {"hidden_width": 5}
     section = {
         "width": 12, "num_heads": 3, "num_layers": 1, "dropout_rate": 0.0, "positions": {"kind": "none"},
         **{
             "language_model": {"kind": "language_model", "feed_forward": experts},
-            "language_model:indexed": {"kind": "language_model", "feed_forward": short, "self_attention": INDEXED},
+            "language_model:indexed": {"kind": "language_model", "feed_forward": dense, "self_attention": INDEXED},
             "prefix": {"kind": "language_model", "feed_forward": experts, "decoder": {"kind": "prefix"}},
             "transformer_captioner": {
-                "kind": kind, "features": IMAGES, "feed_forward": short,
+                "kind": kind, "features": IMAGES, "feed_forward": dense,
                 "decoder": {"feed_forward": experts},
             },
         }[kind],

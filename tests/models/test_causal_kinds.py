@@ -65,6 +65,13 @@ def stepped(model, target):
     return jax.lax.scan(step, first, target.T)[1].T
 
 
+@partial(jax.jit, static_argnums=0, compiler_options=QUICKLY)
+def both_ways(structure, statistics, alone, parameters):
+    """(the log-likelihood of each token, decoded one by one; the values of the whole texts)."""
+    model = structure.merge(parameters, statistics)
+    return stepped(model, alone["target"]), model.log_likelihood(alone)[0]
+
+
 def facts_of(structure, statistics, packed, alone, packs):
     """parameters -> everything that the test compares, as one program."""
     rows, length = alone["target"].shape
@@ -134,13 +141,7 @@ def test_a_causal_kind_decodes_in_bfloat16(name, small_with_statistics):
         section = {**SECTION, "dtype": "bfloat16", "self_attention": {"kind": kind, **settings, **fewer}}
         structure, parameters, statistics = small_with_statistics(**section)
         alone = jax.tree.map(jnp.asarray, texts()[1])
-
-        @partial(jax.jit, compiler_options=QUICKLY)
-        def both(p, structure=structure, statistics=statistics, alone=alone):
-            model = structure.merge(p, statistics)
-            return stepped(model, alone["target"]), model.log_likelihood(alone)[0]
-
-        one_by_one, values = both(parameters)
+        one_by_one, values = both_ways(structure, statistics, alone, parameters)
         real = np.asarray(values["mask"])
         ours, theirs = np.asarray(one_by_one)[real], np.asarray(values["log_likelihood"])[real]
         np.testing.assert_allclose(ours, theirs, atol=0.1)
