@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from attention_research.errors import ConfigError
 from attention_research.kernels import top_2_routing
 from attention_research.layers.block import Block
 from attention_research.layers.feed_forward.dense import DenseFeedForward
@@ -199,3 +200,10 @@ def test_bfloat16_in_bfloat16_out_and_a_float32_balance(kind):
 def test_a_mixture_needs_two_experts():
     with pytest.raises(ValueError, match="axis E: expected at least 2 experts, got 1"):
         top_2_routing(jnp.zeros((1, 3, 1)), capacity=4)
+
+
+def test_an_expert_with_losses_of_its_own_is_refused():
+    inner = layer("switch_released")
+    module = MixtureOfExperts(width=D, num_experts=E, expert=inner, rngs=nnx.Rngs(0))
+    with pytest.raises(ConfigError, match="feed_forward.expert: experts do not pass on its loss, metrics"):
+        module(jnp.asarray(inputs()))

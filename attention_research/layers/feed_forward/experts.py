@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
+from attention_research.errors import ConfigError
 from attention_research.kernels import Routing
 from attention_research.layers.linear import Linear
 from attention_research.parallel.rules import ROWS
@@ -42,10 +43,14 @@ class Experts(nnx.Module):
         self.experts = jax.vmap(lambda key: expert(rngs=nnx.Rngs(key)))(keys)
 
     def through(self, routing: Routing, x: Float[Array, "G S D"]) -> Float[Array, "G S D"]:
-        """The sum, over the places of each token, of the gate times the output of the expert."""
+        """The sum, over the places of each token, of the gate times the output of the expert.
+
+        Raises ConfigError if an expert returns losses or figures, as another expert layer does."""
         sent = jnp.einsum("GSEC,GSD->EGCD", routing.dispatch.astype(x.dtype), x)
         sent = _split(_split(sent, None, ROWS), "expert", ("data", "fsdp"))  # to the experts
-        answers, _ = jax.vmap(lambda expert, x: expert(x))(self.experts, sent)
+        answers, aux = jax.vmap(lambda expert, x: expert(x))(self.experts, sent)
+        if aux:
+            raise ConfigError(f"feed_forward.expert: experts do not pass on its {', '.join(aux)}; use one without them")
         answers = _split(_split(answers, "expert", ("data", "fsdp")), None, ROWS)  # and back
         return jnp.einsum("GSEC,EGCD->GSD", routing.combine.astype(x.dtype), answers)
 
