@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from attention_research.studies import competence
-from attention_research.studies.comparisons import Alone, Comparison, Margin, between, spelled, together, within
+from attention_research.studies.comparisons import Alone, Comparison, Margin, between, within
 
 if TYPE_CHECKING:
     from attention_research.studies.results import Entry, Results
@@ -189,30 +189,3 @@ def _batches(trial: Trial, stage: str) -> list[Any] | None:
     sizes = [given.get(name) for name in ("max_length", "vocabulary_size")]
     order = [training.get("batch_size"), training.get("steps"), trial.seed if seed is None else seed]
     return [given["data"], *sizes, *order]
-
-
-def with_reference(results: Results) -> str:
-    """Every row compared with the scale's reference row, in words; empty if the scale has no reference row.
-
-    The numbers decide which of two rows is tested as the better one. Therefore p is two-sided: twice the smaller one.
-    """
-    size = results.study.scales.get(results.scale)
-    column = size.decided_by if size else None
-    if size is None or column is None:
-        return ""
-    higher, theirs = column.better == "higher", results.mean(size.reference, column.key)
-    cases, gains = {}, {}
-    for row in results.rows:
-        ours = results.mean(row.id, column.key)
-        if row.id == size.reference or ours is None or theirs is None:
-            continue
-        pair = (row.id, size.reference) if (ours > theirs) == higher else (size.reference, row.id)
-        one = compare(results, *pair, column.key, higher=higher)
-        cases[row.name] = one if one.p is None else dataclasses.replace(one, p=min(1.0, 2 * one.p), p_reversed=1.0)
-        gains[row.name] = f"{'+' if ours > theirs else '-'}{column.text(abs(ours - theirs))}"
-    said = [
-        f"{name} {gains[name]}, {one.outcome}" + ("" if one.p is None else f" ({spelled(one.p)})")
-        for name, one in together(cases).items()
-    ]
-    name = next((row.name for row in results.rows if row.id == size.reference), size.reference)
-    return f"{column.title}, against {name}: {'; '.join(said)}." if said else ""

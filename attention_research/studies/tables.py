@@ -15,8 +15,8 @@ from typing import Any
 
 from attention_research.studies import floors, footnotes
 from attention_research.studies.columns import PEAK_MEMORY, Column
+from attention_research.studies.reference_line import with_reference
 from attention_research.studies.results import DIFFERS, SOURCE, Entry, Results, published
-from attention_research.studies.row_comparisons import with_reference
 
 
 def table(results: Results) -> list[list[str]]:

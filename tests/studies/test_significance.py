@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 from results_of import results_of
 from sacrebleu.significance import PairedTest
-from scipy.stats import rankdata, ttest_ind, ttest_rel
+from scipy.stats import rankdata, t, ttest_ind, ttest_rel
 
 from attention_research.studies.columns import Column
 from attention_research.studies.comparisons import LEVEL, Margin, between, together
@@ -21,6 +21,7 @@ from attention_research.studies.differences import (
     resampled,
     resampled_sums,
     student,
+    student_over_rows,
     welch,
 )
 from attention_research.studies.row_comparisons import compare, equivalent, no_worse
@@ -362,6 +363,45 @@ def test_a_finding_must_hold_over_seeds_and_over_items():
         sampling = 3 * math.sqrt(LEVEL * (1 - LEVEL) / claims)
         for p in (over_items, np.where(by_items, over_items, over_seeds), np.maximum(over_items, over_seeds)):
             assert np.mean((adjusted(p) <= LEVEL).any(-1)) < LEVEL + sampling
+
+
+def test_the_variance_over_rows_is_that_of_a_least_squares_fit():
+    """Against a regression on indicators of rows and seeds; a row with a larger spread keeps its own variance."""
+    rng = np.random.default_rng(2)
+    for rows, seeds in ((3, 2), (6, 2), (4, 3)):
+        values = rng.standard_normal((rows, seeds)) + 2 * rng.standard_normal(seeds)
+        values[1] += (-8.0, 8.0, 0.0)[:seeds]
+        design = np.array([[*np.eye(rows)[r], *np.eye(seeds)[s, 1:]] for r in range(rows) for s in range(seeds)])
+        left = values.ravel() - design @ np.linalg.lstsq(design, values.ravel(), rcond=None)[0]
+        freedom = values.size - np.linalg.matrix_rank(design)
+        differences = values[1:] - values[0]
+        variance = np.maximum(2 * left @ left / freedom, differences.var(-1, ddof=1))
+        expected = t.sf(np.abs(differences.mean(-1)) / np.sqrt(variance / seeds), freedom)
+        np.testing.assert_allclose(student_over_rows(values), expected, rtol=1e-9)
+
+
+#: Standard deviations of the rows of a table, the reference row first -> the permitted rate of tables with a false
+#: difference. Only a reference row that is much noisier than the others raises it above `LEVEL`.
+SPREADS = {
+    (1,) * 6: 0.05,
+    (1, 1, 1): 0.05,
+    (1, 1, 1, 1, 1, 2): 0.05,
+    (1, 0.5, 2, 0.5, 2, 1): 0.05,
+    (2, 1, 1, 1, 1, 1): 0.07,
+}
+
+
+def test_two_seeds_rarely_show_a_false_difference_and_often_a_large_one():
+    rng, tables = np.random.default_rng(13), 8000
+    for spread, allowed in SPREADS.items():
+        shared = rng.standard_normal((tables, 1, 2))
+        values = shared + np.array(spread)[:, None] * rng.standard_normal((tables, len(spread), 2))
+        false = np.mean((adjusted(2 * student_over_rows(values)) <= LEVEL).any(-1))
+        assert false < allowed + 3 * math.sqrt(LEVEL * (1 - LEVEL) / tables), spread
+    values = rng.standard_normal((tables, 6, 2)) + np.array([0, 8, 8, 8, 8, 8])[:, None]
+    alone = 2 * student(values[:, 1:] - values[:, :1])
+    found, before = (np.mean((adjusted(p) <= LEVEL).all(-1)) for p in (2 * student_over_rows(values), alone))
+    assert found > 0.9 and before < 0.3
 
 
 def test_a_verdict_is_what_the_simulation_counts():

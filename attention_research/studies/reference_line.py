@@ -1,0 +1,84 @@
+"""Compares every row of a table with the scale's reference row, in one line below the table.
+
+The differences are those of `row_comparisons.compare`, with Holm's correction over the rows. With two seeds, a row's
+own pair of differences has one degree of freedom, so that only enormous differences would be clear. The p-value over
+seeds is then that of `differences.student_over_rows`, which estimates the variance from all rows of the table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from attention_research.studies.comparisons import Comparison, spelled, together
+from attention_research.studies.row_comparisons import compare
+
+if TYPE_CHECKING:
+    from attention_research.studies.columns import Column
+    from attention_research.studies.results import Results
+
+#: Of three rows and more, the variance can be estimated over the rows.
+LEAST_ROWS = 3
+
+
+def with_reference(results: Results) -> str:
+    """Every row compared with the scale's reference row, in words; empty if the scale has no reference row.
+
+    The numbers decide which of two rows is tested as the better one. Therefore p is two-sided: twice the smaller one.
+    """
+    size = results.study.scales.get(results.scale)
+    column = size.decided_by if size else None
+    if size is None or column is None:
+        return ""
+    theirs = results.mean(size.reference, column.key)
+    pooled = _over_rows(results, size.reference, column)
+    cases, gains = {}, {}
+    for row in results.rows:
+        ours = results.mean(row.id, column.key)
+        if row.id == size.reference or ours is None or theirs is None:
+            continue
+        better = (ours > theirs) == (column.better == "higher")
+        pair = (row.id, size.reference) if better else (size.reference, row.id)
+        one = compare(results, *pair, column.key, higher=column.better == "higher")
+        cases[row.name] = _two_sided(one, pooled.get(row.id))
+        gains[row.name] = f"{'+' if ours > theirs else '-'}{column.text(abs(ours - theirs))}"
+    said = [
+        f"{name} {gains[name]}, {one.outcome}" + ("" if one.p is None else f" ({spelled(one.p)})")
+        for name, one in together(cases).items()
+    ]
+    if not said:
+        return ""
+    name = next((row.name for row in results.rows if row.id == size.reference), size.reference)
+    how = " The spread of two seeds is estimated from all rows." if pooled else ""
+    return f"{column.title}, against {name}: {'; '.join(said)}.{how}"
+
+
+def _two_sided(found: Comparison, over_rows: float | None) -> Comparison:
+    """The comparison with a two-sided p-value. `over_rows` replaces its p-value over seeds."""
+    if found.p is None:
+        return found
+    p = found.p
+    if over_rows is not None:
+        p = max(over_rows, found.alone.items) if found.alone else over_rows
+    return dataclasses.replace(found, p=min(1.0, 2 * p), p_reversed=1.0)
+
+
+def _over_rows(results: Results, reference: str, column: Column) -> dict[str, float]:
+    """Row id -> the one-sided p-value of its difference from the reference row in the direction that was measured.
+
+    Empty unless there are two seeds. Rows without a finite number for each of the two are left out.
+    """
+    values = {row.id: results.values(row.id, column.key) for row in results.rows}
+    if len(values.get(reference, ())) != 2:
+        return {}
+    found = {row: both for row, both in values.items() if len(both) == 2 and all(map(math.isfinite, both))}
+    if reference not in found or len(found) < LEAST_ROWS:
+        return {}
+    import numpy as np
+
+    from attention_research.studies.differences import student_over_rows
+
+    others = [row for row in found if row != reference]
+    p = student_over_rows(np.array([found[row] for row in (reference, *others)], np.float64))
+    return dict(zip(others, p.tolist(), strict=True))
