@@ -22,9 +22,10 @@ def publish(found: Results, workdir: Path) -> dict[str, Any]:
     made = [f"reproduce {argument} --scale={found.scale}", f"inspect --study={argument} --scale={found.scale} --json"]
     commands = [f"attention-research {one}" for one in made] if found.study.path else []
     folders = report.trial_folders(found, workdir)
-    report.write(workdir / "report.html", report.page(found, judged, drawn, commands, folders))
-    if judged:
-        write_text(workdir / "verdicts.md", verdict_text.markdown(name, found.scale, judged))
+    shown = [one for one in judged if one.shown]
+    report.write(workdir / "report.html", report.page(found, shown, drawn, commands, folders))
+    if shown:
+        write_text(workdir / "verdicts.md", verdict_text.markdown(name, found.scale, shown))
     return {
         "study": name,
         **({"file": str(found.study.path.resolve())} if found.study.own and found.study.path else {}),
@@ -68,14 +69,15 @@ def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:
         print(json_text(summary, indent=1))
     else:
         print(Path(summary["table"]).read_text(encoding="utf-8"))
-        for one in summary["verdicts"]:
-            print(f"{one['id']}: {one['status']}" + (f" ({one['brief']})" if one["judged"] else ""))
+        shown = [one for one in summary["verdicts"] if one["shown"]]
+        for one in shown:
+            print(f"{one['id']}: {one['status']} ({one['brief']})")
         if summary["samples"]:
             print("\n".join(_samples(*next(iter(summary["samples"].items())))))
         if summary["pages"]:
             print(f"attention {summary['pages'][0]}")
         table, pictures = Path(summary["table"]), f" · figure {summary['figures'][0]}" if summary["figures"] else ""
-        verdicts = f" · verdicts {table.with_name('verdicts.md')}" if summary["verdicts"] else ""
+        verdicts = f" · verdicts {table.with_name('verdicts.md')}" if shown else ""
         if summary["trial_folders"]:
             listed = shlex.join(["attention-research", "status", summary["workdir"]])
             print(f"trials {summary['workdir']}/trials · their rows and folders: {listed}")

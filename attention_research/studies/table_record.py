@@ -61,5 +61,5 @@ def page(found: results.Results) -> str:
 
 def verdicts_of(found: results.Results) -> list[str]:
     """The text below a table: nothing, or the claims with their verdicts."""
-    judged = verdicts.judge(found)
-    return [verdict_text.below_a_table(verdict_text.markdown(found.study.name, found.scale, judged))] if judged else []
+    shown = [one for one in verdicts.judge(found) if one.shown]
+    return [verdict_text.below_a_table(verdict_text.markdown(found.study.name, found.scale, shown))] if shown else []

@@ -147,11 +147,17 @@ class Judged:
     def status(self) -> str:
         return self.verdict.status if self.judged else "not judged at this scale"
 
+    @property
+    def shown(self) -> bool:
+        """Whether readers of the table see the claim. A small scale leaves out most rows, and with them whole claims:
+        those that are not judged there and of which no case was measured are not shown."""
+        return self.judged or any(case.outcome != UNMEASURED for case in self.verdict.cases.values())
+
     def to_json(self) -> dict[str, Any]:
         learned = self.competence[0].to_json() if self.competence else None
         texts = {"id": self.id, "claim": self.claim, "measurement": self.measurement, "status": self.status}
         said = {"computed": self.computed, "because": self.verdict.because, "brief": self.verdict.brief}
-        return {**texts, **said, "judged": self.judged, "competence": learned}
+        return {**texts, **said, "judged": self.judged, "shown": self.shown, "competence": learned}
 
 
 def conclude(

@@ -74,7 +74,7 @@ def measured(study: Study, row: str, **settings: Any) -> dict[str, Any]:
 def page_of_the_record(study: str, scale: str, workdir: Path) -> str:
     """The page of a recorded table computed from its record alone, in an empty folder."""
     summary = run_study(study, scale=scale, render=True, workdir=workdir)
-    verdicts = [workdir / "verdicts.md"] if summary["verdicts"] else []
+    verdicts = [workdir / "verdicts.md"] if any(one["shown"] for one in summary["verdicts"]) else []
     texts = [(workdir / "table.md").read_text(encoding="utf-8")]
     return "\n".join([*texts, *(below_a_table(one.read_text(encoding="utf-8")) for one in verdicts)])
 

@@ -62,7 +62,7 @@ def test_a_record_renders_the_same_without_training(folder, tmp_path, monkeypatc
         assert trial["environment"]["date"] and trial["environment"]["versions"]["jax"]
         assert trial["environment"]["git_revision"] not in ("", "unknown")
     page = (tmp_path / "table.md").read_text(encoding="utf-8")
-    if summary["verdicts"]:
+    if any(one["shown"] for one in summary["verdicts"]):
         page += "\n" + below_a_table((tmp_path / "verdicts.md").read_text(encoding="utf-8"))
     assert content(page) == content((folder / "table.md").read_text(encoding="utf-8"))
     if not any("program" in trial for trial in trials.values()):  # trials that are not comparable change no note

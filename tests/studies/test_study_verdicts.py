@@ -297,6 +297,14 @@ def test_below_cpu_verdicts_are_computed_and_not_claimed(root):
     assert {one.to_json()["computed"] for one in judge(quick)} == {HELD, FAILED}
 
 
+def test_below_cpu_only_claims_with_a_measured_case_are_shown(root):
+    some = dataclasses.replace(ablation(root), scale="quick")
+    kept = {"standard", "unscaled"}
+    some = dataclasses.replace(some, entries=tuple(one for one in some.entries if one.trial.row in kept))
+    assert [one.id for one in judge(some) if one.shown] == ["scaling-helps-training"]
+    assert all(one.shown for one in judge(dataclasses.replace(some, scale="cpu")))
+
+
 def legend_of(errors):
     """The legend of a table of word errors by hand, with the reference row `ours`."""
     key = Column("evaluate.word_error_rate", "word errors, %", fixed(1), better="lower")
