@@ -65,8 +65,8 @@ def student_over_rows(values: Float[np.ndarray, "*B rows n"]) -> Float[np.ndarra
     layout of rows and seeds without interaction, with (rows - 1)(n - 1) degrees of freedom. If the variance of a row's
     own differences is larger than this gives, that is used, because rows differ in their spread.
 
-    >>> print(student_over_rows(np.array([[3.0, 3.1], [2.0, 2.3], [3.1, 3.4], [2.6, 2.7]])).round(4))
-    [0.0014 0.0697 0.0081]
+    >>> student_over_rows(np.array([[3.0, 3.1], [2.0, 2.3], [3.1, 3.4], [2.6, 2.7]])).round(4).tolist()
+    [0.0014, 0.0697, 0.0081]
     """
     rows, count = values.shape[-2:]
     differences = values[..., 1:, :] - values[..., :1, :]
