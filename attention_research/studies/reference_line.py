@@ -1,7 +1,7 @@
 """Compares every row of a table with the scale's reference row, in one line below the table.
 
 The differences are those of `row_comparisons.compare`, with Holm's correction over the rows. With two seeds, a row's
-own pair of differences has one degree of freedom, so that only enormous differences would be clear. The p-value over
+own pair of differences has one degree of freedom, so that hardly any difference would be clear. The p-value over
 seeds is then that of `differences.student_over_rows`, which estimates the variance from all rows of the table.
 """
 
