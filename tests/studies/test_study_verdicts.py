@@ -316,11 +316,11 @@ def legend_of(errors):
 
 def test_all_rows_are_compared_with_the_reference_row_below_the_table():
     """Twice the one-sided p, times 2 and 1 by Holm, from SciPy's Welch's test of three seeds."""
-    errors = {"ours": [50.0, 50.4, 50.3], "far": [68.0, 68.6, 68.1], "near": [50.3, 49.9, 50.2], "one": [40.0]}
+    errors = {"ours": [50.0, 50.4, 50.3], "far": [66.0, 70.6, 67.4], "near": [50.3, 49.9, 50.2], "one": [40.0]}
     p = ttest_ind(errors["far"], errors["ours"], equal_var=False).pvalue
     said = legend_of(errors)
-    assert "word errors, %, against ours: far +18.0, clear (p < 0.0001); near -0.1, not clear (p = " in said, said
-    assert "one -10.2, not measured." in said and "estimated" not in said and p < 5e-5
+    assert f"word errors, %, against ours: far +17.8, clear (p = {2 * p:.2g}); near -0.1, not clear (p = " in said, said
+    assert "one -10.2, not measured." in said and "estimated" not in said
 
 
 def test_two_seeds_are_compared_with_the_spread_of_all_rows():
