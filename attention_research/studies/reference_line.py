@@ -31,16 +31,15 @@ def with_reference(results: Results) -> str:
     column = size.decided_by if size else None
     if size is None or column is None:
         return ""
-    theirs = results.mean(size.reference, column.key)
+    higher, theirs = column.better == "higher", results.mean(size.reference, column.key)
     pooled = _over_rows(results, size.reference, column)
     cases, gains = {}, {}
     for row in results.rows:
         ours = results.mean(row.id, column.key)
         if row.id == size.reference or ours is None or theirs is None:
             continue
-        better = (ours > theirs) == (column.better == "higher")
-        pair = (row.id, size.reference) if better else (size.reference, row.id)
-        one = compare(results, *pair, column.key, higher=column.better == "higher")
+        pair = (row.id, size.reference) if (ours > theirs) == higher else (size.reference, row.id)
+        one = compare(results, *pair, column.key, higher=higher)
         cases[row.name] = _two_sided(one, pooled.get(row.id))
         gains[row.name] = f"{'+' if ours > theirs else '-'}{column.text(abs(ours - theirs))}"
     said = [
@@ -70,8 +69,6 @@ def _over_rows(results: Results, reference: str, column: Column) -> dict[str, fl
     Empty unless there are two seeds. Rows without a finite number for each of the two are left out.
     """
     values = {row.id: results.values(row.id, column.key) for row in results.rows}
-    if len(values.get(reference, ())) != 2:
-        return {}
     found = {row: both for row, both in values.items() if len(both) == 2 and all(map(math.isfinite, both))}
     if reference not in found or len(found) < LEAST_ROWS:
         return {}
