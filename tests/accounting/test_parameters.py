@@ -1,7 +1,5 @@
 """Parameter counts. A model far larger than this machine's memory is counted without allocating it."""
 
-import time
-
 import jax
 import jax.numpy as jnp
 import pytest
@@ -44,7 +42,7 @@ def test_counts_and_rows():
         by_prefix(SHAPES, 0)
 
 
-def test_a_billion_parameters_take_no_memory_and_no_time():
+def test_a_billion_parameters_take_no_memory():
     layers, width, hidden, vocabulary, batch, length = 20, 2048, 8192, 32000, 8, 512
     shapes = {
         "table": jax.ShapeDtypeStruct((vocabulary, width), jnp.float32),
@@ -69,7 +67,7 @@ def test_a_billion_parameters_take_no_memory_and_no_time():
         gradients = jax.grad(loss)(parameters, tokens)
         return jax.tree.map(lambda p, g: p - 0.1 * g, parameters, gradients)
 
-    before, started = peak_resident_bytes(), time.perf_counter()
+    before = peak_resident_bytes()
     tokens = jax.ShapeDtypeStruct((batch, length), jnp.int32)
     parameters, counted, peak = count_parameters(shapes), count_flops(train_step, shapes, tokens), None
     peak = peak_bytes(train_step, shapes, tokens)
@@ -81,4 +79,4 @@ def test_a_billion_parameters_take_no_memory_and_no_time():
     assert counted.matmul == head + layers * (4 * products - 2 * rows * width * hidden)
     assert counted.other >= 2 * parameters  # the update
     assert peak > 2 * 4 * parameters
-    assert peak_resident_bytes() - before < 200e6 and time.perf_counter() - started < 20
+    assert peak_resident_bytes() - before < 200e6
