@@ -64,10 +64,11 @@ def _letters() -> Iterable[str]:
         yield (ascii_lowercase[first - 1] if first else "") + ascii_lowercase[last]
 
 
-def markdown(lines: Sequence[Sequence[str]]) -> str:
-    """The table as Markdown, with its notes as footnotes below it."""
+def markdown(lines: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> str:
+    """The table as Markdown, with its notes as footnotes below it. `left` are the columns aligned to the left, and the
+    notes are one more."""
     short, notes = lettered(lines)
-    left = (0, *(i for i, title in enumerate(short[0]) if title == NOTES))
+    left = (*left, *(i for i, title in enumerate(short[0]) if title == NOTES))
     below = "".join(f"- {letter}: {' '.join(note.split())}\n" for letter, note in notes.items())
     return markdown_table(short, left=left) + (f"\n{below}" if below else "")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from attention_research import bundled
 from attention_research.studies import records
 from attention_research.studies.columns import significant
+from attention_research.studies.footnotes import NOTES, markdown
 from attention_research.studies.reproductions import (
     INSIDE,
     OUTSIDE,
@@ -69,8 +70,8 @@ def page(experiments: Path) -> str:
         "These studies train models of the published size, on the published data or on data from the published "
         "generator. A printed number is inside if it could be another seed of ours: it lies in the 95 % prediction "
         "interval of one more run, give or take half a unit of its last digit. Three seeds give wide intervals. One "
-        "seed, or a model by counts, gives none, and the printed number must equal ours. The last column says what "
-        "differs from the printed system. `python -m attention_research.studies.reproductions_page` writes this page.",
+        "seed, or a model by counts, gives none, and the printed number must equal ours. The notes say what differs "
+        "from the printed system. `python -m attention_research.studies.reproductions_page` writes this page.",
         f"{sentence(every)} that are recorded lie inside. {near(every)} of our numbers differ by at most "
         f"{100 * NEAR:g} % from the printed ones.",
         "\n".join(lines),
@@ -80,14 +81,11 @@ def page(experiments: Path) -> str:
 
 
 def _section(study: Study, found: list[Reproduced]) -> str:
-    lines = [
-        "| row | what | printed | ours | ours / printed | interval | printed is | differs |",
-        f"|{' --- |' * 2}{' ---: |' * 4}{' --- |' * 2}",
-    ]
+    lines = [["row", "what", "printed", "ours", "ours / printed", "interval", "printed is", NOTES]]
     columns = {what: column for column in study.columns for key, what in study.compared.items() if key == column.key}
     for cell in found:
         ends = [columns[cell.what].text(end) for end in cell.interval] if cell.ours else []
-        texts = (
+        lines.append([
             cell.row,
             cell.what,
             cell.printed,
@@ -96,12 +94,10 @@ def _section(study: Study, found: list[Reproduced]) -> str:
             " to ".join(ends) if len(cell.ours) > 1 else "",
             cell.outcome,
             cell.differs,
-        )
-        lines.append(f"| {' | '.join(text.replace('|', '/') for text in texts)} |")
+        ])  # fmt: skip
     command = f"`attention-research reproduce {study.name} --scale={SCALE}`"
-    return "\n\n".join(
-        [f"## {study.name}", f"{study.title} {command}. The number of seeds is in parentheses.", "\n".join(lines)]
-    )
+    said = f"{study.title} {command}. The number of seeds is in parentheses."
+    return f"## {study.name}\n\n{said}\n\n{markdown(lines, left=(0, 1, 6))}".rstrip()
 
 
 if __name__ == "__main__":
