@@ -47,17 +47,17 @@ def draw(results: Results, folder: Path) -> Figure | None:
     there = {s: n for s, n in SIZES.items() if any(results.values(f"{scheme}{s}", KEY) for scheme in SHOWN)}
     if not there:
         return None
-    pyplot = canvas()
+    pyplot, colours = canvas(), dict(zip(SHOWN, COLOURS, strict=False))
     figure, axes = pyplot.subplots(1, len(there), figsize=(2.6 * len(there) + 0.3, 3.8), squeeze=False)
     said = []
     for axis, (suffix, name) in zip(axes[0], there.items(), strict=True):
-        for place, (scheme, colour) in enumerate(zip(SHOWN, COLOURS, strict=False)):
-            values = results.values(f"{scheme}{suffix}", KEY)
-            if values:
-                axis.plot([place] * len(values), values, "o", color=colour, markersize=6, alpha=0.8)
-                axis.hlines(statistics.fmean(values), place - 0.3, place + 0.3, color=colour)
-                said.append(f"{name}, {scheme} {statistics.fmean(values):.1f}")
-        axis.set_xticks(range(len(SHOWN)), list(SHOWN.values()), rotation=90)
+        measured = [scheme for scheme in SHOWN if results.values(f"{scheme}{suffix}", KEY)]
+        for place, scheme in enumerate(measured):
+            values, colour = results.values(f"{scheme}{suffix}", KEY), colours[scheme]
+            axis.plot([place] * len(values), values, "o", color=colour, markersize=6, alpha=0.8)
+            axis.hlines(statistics.fmean(values), place - 0.3, place + 0.3, color=colour)
+            said.append(f"{name}, {scheme} {statistics.fmean(values):.1f}")
+        axis.set_xticks(range(len(measured)), [SHOWN[scheme] for scheme in measured], rotation=90)
         axis.set_title(name, loc="left", fontsize=11)
         axis.margins(x=0.15, y=0.15)
     axes[0, 0].set_ylabel("perplexity per token")
