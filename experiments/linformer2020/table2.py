@@ -6,7 +6,8 @@ The model is the masked language model of `linformer2020/figure3`. It is pre-tra
 labels and then fine-tuned (`models.classifiers.cloze_classifier`) on each available labelled data set: sentences of
 reviews (Rotten Tomatoes, the source of SST-2), whole reviews (IMDB's training half with our split), and stories by
 topic (BBC, not in the paper). QNLI and QQP, pairs of sentences, are in no registry package, so they have published
-numbers only. Ours has 128 tokens instead of the paper's 512, and k of 32 and 64 instead of 128 and 256.
+numbers only. Ours has 128 tokens instead of the paper's 512, and k of 32 and 64 instead of 128 and 256. At `cpu` a
+fine-tuning has 1,000 updates of 32 texts. After 700, the training loss on sentences is 0.1 without pre-training.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TOKENS = {"data.sentinels": 8}
 #: The overrides of a row that is not pre-trained: one step with a learning rate that changes nothing.
 SCRATCH = {"training.steps": 1, "training.learning_rate": 1e-30, "training.eval_every": 1}
 #: Scale -> updates, batch size and learning rate of a fine-tuning, and the number of scored test texts (None: all).
-TUNING = {"gpu": (1000, 32, 0.0001, None), "cpu": (600, 16, 0.001, 2000), "smoke": (2, 4, 0.001, 16)}
+TUNING = {"gpu": (1000, 32, 0.0001, None), "cpu": (1000, 32, 0.001, 2000), "smoke": (2, 4, 0.001, 16)}
 LARGE = ("cpu", "gpu")
 
 
@@ -59,8 +60,9 @@ STAGES: tuple[Stage, ...] = (
 
 
 def row(id: str, name: str, overrides: dict[str, Any]) -> Row:
-    """A row that is trained here. At smoke only one small row of each sort is run."""
-    scales = None if id in ("full_scratch", "k_32") else LARGE
+    """A row that is trained here. At smoke only one small row of each sort is run, and at cpu the sharings with one
+    k."""
+    scales = None if id in ("full_scratch", "k_32") else ("gpu",) if id in ("k_64_kv", "k_64_layer") else LARGE
     return Row(id, name, overrides, at={"smoke": {**overrides, **SMOKE}}, scales=scales)
 
 
