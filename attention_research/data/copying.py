@@ -10,7 +10,8 @@ target is a verb that agrees with the first noun, across all phrases, or with th
 
     the dog near cats by farmers        sleeps (with the first)     sleep (with the last)
 
-The number of words in between is uniform from 0 to `max_delay` in every split; for agreement it is even.
+The number of words in between is uniform from 0 to `max_delay` in every split. For agreement it is even, and if
+`max_delay` is even too, the largest number is half as frequent as each of the others.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class Generated(GeneratedPairs):
     train_examples: int
 
     def pairs(self, split: str) -> list[Pair]:
-        """The pairs of a split, the same in every call; the delays alternate, so that all are equally frequent."""
+        """The pairs of a split, the same in every call. The delays from 0 to `max_delay` take turns; agreement rounds
+        them down to even numbers."""
         makers: dict[str, Callable[..., Pair]] = {"copy": copied, "agree": agreeing}
         chance, make = random.Random(_SEEDS[split]), makers[self.task]
         count = self.train_examples if split == "train" else EVALUATED

@@ -91,8 +91,9 @@ class Equations(Drawn):
 
     @property
     def chance(self) -> float:
-        """The share of right answers of a model that always answers with the same element."""
-        return 1 / ELEMENTS[self.operation]
+        """The share of right answers of a model that always answers with the most frequent element."""
+        answers = equations(self.operation)[:, 2]
+        return float(np.bincount(answers).max() / len(answers))
 
     def _made(self, split: str) -> Batch:
         every = equations(self.operation)

@@ -16,6 +16,8 @@ from attention_research.data.tokens import TokenArray
 from attention_research.errors import ConfigError
 
 OPTION = "--files"
+#: The split under which the files are scored.
+SPLIT = "test"
 
 
 class _Given(Files):
@@ -47,8 +49,19 @@ class GivenFiles(Pairs):
         return KeptText(self._choice, self.kept, self._report)
 
     def _evaluated(self, split: str, examples: int | None) -> Any:
-        """All pairs: `examples` is a setting for the run's own data."""
-        return super()._evaluated(split, None)
+        """All pairs, longer ones too: `examples` is a setting for the run's own data."""
+        sources, targets = self._prepared.tokens[split]
+        return sources, targets, np.arange(len(sources))
+
+    def omitted(self) -> dict[str, dict[str, int]]:
+        """{the two files: {reason: the number of pairs left out}}."""
+        counts = self._choice.left_out().get(SPLIT, {})
+        return {self.name: counts} if counts else {}
+
+    def shortened(self) -> dict[str, int]:
+        """{the two files: the number of pairs that are truncated}."""
+        counts = super().shortened()
+        return {self.name: counts[SPLIT]} if SPLIT in counts else {}
 
     def target_counts(self) -> np.ndarray:
         """The counts of the run's training text."""

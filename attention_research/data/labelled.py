@@ -9,6 +9,8 @@ in rows that only fill a batch.
 import dataclasses
 import functools
 import re
+import sys
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -25,13 +27,23 @@ from attention_research.signatures import Child, Positive
 _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 
 
+@functools.cache
+def _word_with_marks() -> re.Pattern[str]:
+    """`_WORD`, where a word also contains the combining marks after its letters, which are not in `\\w`."""
+    marks = "".join(chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M")
+    word = f"\\w[\\w{marks}]*"
+    return re.compile(f"{word}(?:'{word})*|[^\\w\\s]")
+
+
 def words_apart(text: str) -> str:
     """The text in lower case, with spaces between words and punctuation.
 
     >>> words_apart("It isn't Beckham's, is it?")
     "it isn't beckham's , is it ?"
+    >>> words_apart("हिन्दी भाषा")
+    'हिन्दी भाषा'
     """
-    return " ".join(_WORD.findall(text.lower()))
+    return " ".join((_WORD if text.isascii() else _word_with_marks()).findall(text.lower()))
 
 
 @dataclasses.dataclass(frozen=True)

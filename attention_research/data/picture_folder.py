@@ -14,7 +14,9 @@ import dataclasses
 import difflib
 import functools
 import hashlib
+import itertools
 import json
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -169,6 +171,13 @@ def _read(folder: PictureFolder, times: tuple[Any, ...]) -> tuple[dict[str, Capt
     """(split -> its pictures, reason -> the number left out)."""
     left_out: Counter[str] = Counter()
     read = {setting: _captions(folder, setting, file, left_out) for setting, file in folder.files().items()}
+    for one, other in itertools.combinations(read, 2):
+        if both := sorted(read[one].keys() & read[other].keys()):
+            named = both[0] if len(both) == 1 else f"{both[0]} and {len(both) - 1:,} more pictures"
+            raise ConfigError(
+                f"config.data.{other}: {folder.files()[other]} names {named} of config.data.{one}; a picture belongs "
+                "to one split"
+            )
     found = {split: read.get(split, {}) for split in SPLITS}
     rest = {name: captions for name, captions in read["captions"].items()}
     held_out = [split for split in SPLITS[1:] if split not in read]
@@ -199,7 +208,7 @@ def _captions(folder: PictureFolder, setting: str, file: str, left_out: Counter[
         left_out["captions without text"] += len(captions) - len(with_text)
         if not picture.strip():
             raise ConfigError(f"{name}: line {number} names no picture")
-        found.setdefault(picture, []).extend(with_text)
+        found.setdefault(posixpath.normpath(picture), []).extend(with_text)
     if not left_out["captions without text"]:
         del left_out["captions without text"]
     return {picture: captions for picture, captions in found.items() if captions}

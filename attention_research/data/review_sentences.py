@@ -3,7 +3,8 @@
 They replace the reviews of BeerAdvocate (Lei, Barzilay & Jaakkola 2016, section 5.1), which no registry package
 contains. The rating of an aspect follows from two words of its grade in the sentence of that aspect ("its head is good
 , almost glowing"). Half of these words can grade any aspect, so that a word alone does not identify the aspect. Other
-sentences contain such words, too ("a good friend brought this bottle"). One grading word in ten is off by one grade.
+sentences contain such words, too ("a good friend brought this bottle"). One grading word in ten is off by one grade; of
+those of the lowest and the highest grade, it is one in twenty.
 
 Each aspect takes the common grade of the review with probability sqrt(c), otherwise a grade of its own; all grades are
 equally likely. The grades of two aspects therefore have the correlation c.
@@ -93,7 +94,7 @@ def _one_of(chance: random.Random, words: str) -> str:
 
 
 def _graded(chance: random.Random, aspect: str, grade: int) -> str:
-    """A word for a grade or, with probability `NEIGHBOUR`, for an adjacent grade."""
+    """A word for a grade or, with probability `NEIGHBOUR`, for the grade below or above, if there is one."""
     if chance.random() < NEIGHBOUR:
         grade = min(max(grade + (1 if chance.random() < 0.5 else -1), 0), GRADES - 1)
     return _one_of(chance, (SHARED if chance.random() < 0.5 else OWN[aspect])[grade])

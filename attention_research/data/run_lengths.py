@@ -4,8 +4,9 @@
     b 12                 b b b b b b b b b b b b
 
 A source is a run-length code: symbols, each with its number of repetitions, among fillers without meaning. A source of
-2 words may have a target of 12 words, and a source of 12 words a target of one. Both lengths are uniform in every
-split: from 2 to `LONGEST` for the source, from 1 for the target. The pairs are generated and distinct.
+2 words may have a target of 12 words, and a source of 12 words a target of one. Both lengths are drawn uniformly: from
+2 to `LONGEST` for the source, from 1 for the target. The pairs are distinct: a pair that was drawn before is left out.
+Short lengths are therefore rarer, such as sources of 2 words, of which there are only 96 pairs.
 """
 
 import random

@@ -14,7 +14,7 @@ import numpy as np
 
 from attention_research.config.overrides import Override
 from attention_research.config.record import Config, resolve
-from attention_research.data.given_files import GivenFiles
+from attention_research.data.given_files import SPLIT, GivenFiles
 from attention_research.errors import ConfigError
 from attention_research.tasks.evaluation_protocol import ReadsOutputs
 from attention_research.tasks.perplexity import unigram_perplexity
@@ -177,7 +177,9 @@ def evaluate(
     started = time.perf_counter()
     trained = Trained(workdir, report, average=average, checkpoint=checkpoint)
     if files is not None:
-        trained.data = GivenFiles(trained.data, *files, workdir)
+        trained.data, trained.evaluation.split = GivenFiles(trained.data, *files, workdir), SPLIT
+        for line in keeping.remarks({"left_out": trained.data.omitted(), "cut": trained.data.shortened()}):
+            report(f"data  {line}")
     results = [_evaluate_one(trained, replica, report) for replica in range(trained.trainer.replicas)]
     document = {**results[0], "step": trained.step, "split": trained.evaluation.split}
     document.update(checkpoint=trained.selection.name, averaged=trained.averaged)

@@ -84,9 +84,21 @@ def test_jsonl_and_several_files_are_the_same_pictures(folder):
         assert data(folder, captions=captions).prepare().fingerprint == plain.fingerprint
     (folder / "one.tsv").write_text("p3.png\tthree\n")
     (folder / "two.tsv").write_text("p4.png\tfour\np5.png\tfive\n")
-    named = data(folder, captions="all.jsonl", validation="one.tsv", test="two.tsv").prepare()
+    (folder / "rest.jsonl").write_text("\n".join(line for i, line in enumerate(lines) if i not in (3, 4, 5)))
+    named = data(folder, captions="rest.jsonl", validation="one.tsv", test="two.tsv").prepare()
     assert named.references("validation") == [["three"]] and named.references("test") == [["four"], ["five"]]
-    assert len(named.references("train")) == 61
+    assert len(named.references("train")) == 58
+
+
+def test_a_picture_of_two_splits_is_refused_however_it_is_written(folder):
+    for name, captions in (("one.tsv", "p3.png\tthree\n"), ("two.tsv", "p4.png\tfour\n./p3.png\tagain\n")):
+        (folder / name).write_text(captions)
+    line = r"^config\.data\.test: .*two\.tsv names p3\.png of config\.data\.captions; a picture belongs to one split$"
+    with pytest.raises(ConfigError, match=line):
+        data(folder, captions="one.tsv", test="two.tsv").prepare()
+    (folder / "twice.tsv").write_text("".join(f"p{i}.png\tfirst {i}\n./p{i}.png\tsecond {i}\n" for i in range(61)))
+    read = data(folder, captions="twice.tsv").prepare()
+    assert {len(captions) for split in read.sizes() for captions in read.references(split)} == {2}
 
 
 @pytest.mark.parametrize("number", [3, 5, 11])

@@ -1,6 +1,7 @@
 """Equations: every one by Python's integers and permutations, the splits, and refused sizes."""
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -42,6 +43,11 @@ def test_the_splits_are_all_equations_as_tokens(operation):
     assert set(map(tuple, (rows[:, [0, 2, 4]] - FIRST).tolist())) == set(map(tuple, equations(operation).tolist()))
     assert all(set(data.arrays(split)["answers"].sum(0)) == {0, n} for split, n in data.sizes().items())
     assert data.arrays("train")["answers"][:, -1].all() and data.chance == 1 / ELEMENTS[operation]
+
+
+def test_chance_is_the_share_of_the_most_frequent_answer():
+    counts = Counter(by_hand("polynomial").values())
+    assert Equations(operation="polynomial", **SIZES).chance == max(counts.values()) / 97**2 > 1 / 97
 
 
 def test_other_settings_give_other_splits():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attention_research.config import build, resolve
-from attention_research.data import copying
+from attention_research.data import copying, generated_pairs
 
 
 def data(kind="copying", **settings):
@@ -70,3 +70,14 @@ def test_other_settings_give_other_text():
     changes = ({}, {"symbols": 7}, {"length": 2}, {"max_delay": 5})
     prints = [data(**settings).prepare().fingerprint for settings in changes]
     assert len(set(prints)) == 4 and data().prepare().fingerprint == prints[0]
+
+
+def test_a_changed_generator_does_not_use_the_text_of_the_old_one(monkeypatch, tmp_path):
+    first = data("agreement").prepare()
+    source = tmp_path / "copying.py"
+    source.write_text("# another generator")
+    monkeypatch.setattr(generated_pairs.inspect, "getfile", lambda of: str(source))
+    monkeypatch.setattr(copying, "NOUNS", ("horse", "cow", "goat", "hen", "duck"))
+    again = data("agreement").prepare()
+    sources = again.tokenizer.decode(again.batch_at(0, 0, 4)["source"])
+    assert first.fingerprint != again.fingerprint and set(sources) <= set(again.text("train")[0])

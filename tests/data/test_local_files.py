@@ -3,13 +3,16 @@
 import gzip
 import os
 from functools import partial
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from attention_research.cli import main
 from attention_research.config import ConfigError
 from attention_research.data.batching import Buckets
 from attention_research.data.files import FileData, Files
+from attention_research.data.given_files import GivenFiles
 from attention_research.data.tokenizer import SentencePiece
 
 FRENCH = {
@@ -166,3 +169,17 @@ def test_a_file_that_is_gone_when_it_is_read(corpus):
     os.remove(corpus["test"][0])
     with pytest.raises(ConfigError, match="^config.data.test: no such file: "):
         data.text("test")
+
+
+def test_all_pairs_of_given_files_are_read(corpus, tmp_path):
+    """Long pairs are truncated and pairs with an empty side are left out. Both are counted, for any split of the run."""
+    data = file_data(corpus).prepare()
+    long, files = " ".join(["le mot"] * 40), [str(tmp_path / name) for name in ("given.fr", "given.en")]
+    for path, lines in zip(files, (["le mot un", long, ""], ["the word un", "the word", "the word"]), strict=True):
+        Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    given = GivenFiles(data, *files, tmp_path)
+    for split in ("train", "test"):
+        ids = np.concatenate([ids for ids, _ in given.evaluation_batches(split, 2, examples=1)])
+        assert sorted(ids[ids >= 0]) == [0, 1]
+    named = " and ".join(files)
+    assert given.omitted() == {named: {"empty source": 1}} and given.shortened() == {named: 1}
