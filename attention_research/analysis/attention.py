@@ -129,7 +129,8 @@ def map_reader(
         other_shapes = jax.eval_shape(weights, arrays, of_other_length(batch))
         found = jax.device_get(run(arrays, {name: jnp.asarray(x) for name, x in batch.items()}))
         source, target = sides.get("source", []), sides.get("target", [])
-        names = {"source": label(source), "text": label(target), "read": label([BOS, *target[:-1]])}
+        before = int(batch["target_before"][0]) if "target_before" in batch else BOS
+        names = {"source": label(source), "text": label(target), "read": label([before, *target[:-1]])}
         axes = {"source": "source tokens", "text": f"{of} tokens", "read": "tokens read before"}
         maps = []
         for (part, kind), (title, rows, columns) in PLACES.items():
@@ -203,18 +204,25 @@ def layer_weights(collected: Mapping[str, Any]) -> dict[tuple[str, str], jax.Arr
 
 
 def labels(tokenizer: Any, tokens: Sequence[int]) -> list[str]:
-    """Readable labels of tokens. A piece that continues a word has a · before it."""
-    pieces = zip(tokens, tokenizer.pieces(tokens), strict=True)
-    return [piece if token <= UNKNOWN else readable(piece) for token, piece in pieces]
+    """Readable labels of tokens. A piece that continues a word has a · before it, if the vocabulary marks words."""
+    pieces = tokenizer.pieces(tokens)
+    marked = any(piece.startswith(_MARK) for piece in pieces)
+    return [piece if token <= UNKNOWN else readable(piece, marked) for token, piece in zip(tokens, pieces, strict=True)]
 
 
-def readable(piece: str) -> str:
-    """A SentencePiece piece without its word mark, with a · if it continues a word. Punctuation does not count as a
-    continuation.
+def readable(piece: str, marked: bool = True) -> str:
+    """A piece without its mark, with a · if it continues a word. Punctuation does not count as a continuation.
+
+    A WordPiece piece that continues a word begins with ##. If pieces are `marked`, as those of SentencePiece, all
+    others begin with U+2581.
 
     >>> [readable(piece) for piece in ("\N{LOWER ONE EIGHTH BLOCK}agree", "ment", ",", "\N{LOWER ONE EIGHTH BLOCK}")]
     ['agree', '·ment', ',', '␣']
+    >>> [readable(piece, marked=False) for piece in ("lamp", "##s", "a")]
+    ['lamp', '·s', 'a']
     """
+    if not marked:
+        return f"·{piece[2:]}" if piece.startswith("##") and len(piece) > 2 else piece
     text = piece.removeprefix(_MARK).replace(_MARK, "␣") or "␣"
     goes_on = not piece.startswith(_MARK) and any(character.isalnum() for character in piece)
     return f"·{text}" if goes_on else text

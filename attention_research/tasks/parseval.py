@@ -41,8 +41,9 @@ def brackets(text: str) -> tuple[Counter[Bracket], int, bool]:
             trees += not open_
             open_.append((token[1:], words))
         elif len(token) > 1 and token[0] == ")":
+            well_formed &= bool(open_)
             label, start = open_.pop() if open_ else (token[1:], 0)
-            well_formed &= label == token[1:] and trees > 0
+            well_formed &= label == token[1:]
             trees += not trees
             found.append((label, start, words))
         else:

@@ -68,8 +68,9 @@ class PositionClassEvaluation(Evaluation):
             real = np.asarray(ids) >= 0
             target = np.asarray(batch["target"])[real]
             loss += float(np.sum(np.asarray(outputs["loss"], np.float64)[real]))
-            positions, examples = positions + target.size, examples + len(target)
-            symbols = target != data.blank
+            counted = target >= 0
+            positions, examples = positions + int(counted.sum()), examples + len(target)
+            symbols = counted & (target != data.blank)
             asked, right = asked + int(symbols.sum()), right + int((np.asarray(outputs["right"])[real] & symbols).sum())
         return {
             "position_loss": loss / max(positions, 1),

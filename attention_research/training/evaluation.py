@@ -120,9 +120,11 @@ class Trained:
         read = self._reader(evaluation or self.evaluation)
         return outputs_of(lambda batch: read(model, batch), batches)
 
-    def translations(self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]]) -> dict[int, str]:
-        """Example id -> the best hypothesis as text."""
-        return texts_of(lambda given: self._translate(model, given), self.data.tokenizer, batches)
+    def translations(
+        self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]], split: str | None = None
+    ) -> dict[int, str]:
+        """Example id -> the best hypothesis as text (`texts_of`)."""
+        return texts_of(lambda given: self._translate(model, given), self.data, batches, split)
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Sentences -> translations by the first replica. Each sentence is cut at the maximum length of the model."""
@@ -205,7 +207,7 @@ def _evaluate_one(trained: Trained, replica: int, report: Callable[[str], None] 
         check_not_empty(data, one.split, f"evaluations.{name}.split")
     read = lambda one: trained.outputs(model, batches_of(one, data), one)
     losses = mean_losses(trainer.evaluation_step(replica), trained.placed_model(replica), batches_of(evaluation, data))
-    written = written_once(data, lambda batches: trained.translations(model, batches))
+    written = written_once(data, lambda batches, split: trained.translations(model, batches, split))
     scores = scores_of(evaluation, data, written, read, report)
     if isinstance(evaluation, ReadsOutputs):
         document = {**scores, **losses, "seed": trainer.seeds[replica]}

@@ -43,17 +43,23 @@ def check_not_empty(data: Any, split: str, key: str = "data") -> None:
         raise ConfigError(f"config.{key}: the {split} split of {data.name} is empty")
 
 
-def texts_of(translate: Callable[[Any], Any], tokenizer: Any, batches: Batches) -> dict[int, str]:
-    """Example id -> the best hypothesis as text; `translate` takes the source of a batch."""
+def texts_of(translate: Callable[[Any], Any], data: Any, batches: Batches, split: str | None = None) -> dict[int, str]:
+    """Example id -> the best hypothesis as text; `translate` takes the source of a batch.
+
+    With `split`, that of the batches, copied words that have no token are written as the source has them.
+    """
     texts: dict[int, str] = {}
+    sources = None if split is None else data.text(split)[0]
     for ids, batch in batches:
-        best = np.asarray(translate(source(batch)).tokens)[:, 0]
-        texts.update(zip(ids.tolist(), tokenizer.decode(best.tolist()), strict=True))
+        best = np.asarray(translate(source(batch)).tokens)[:, 0].tolist()
+        read = None if sources is None else [sources[id] if id >= 0 else "" for id in ids.tolist()]
+        written = data.tokenizer.decode(best) if read is None else data.written(best, read)
+        texts.update(zip(ids.tolist(), written, strict=True))
     texts.pop(-1, None)
     return texts
 
 
-def written_once(data: Any, texts: Callable[[Batches], dict[int, str]]) -> Callable[[Evaluation], dict[int, str]]:
+def written_once(data: Any, texts: Callable[[Batches, str], dict[int, str]]) -> Callable[[Evaluation], dict[int, str]]:
     """A function from an evaluation to the texts that it scores. Evaluations of the same batches share the texts, since
     decoding is slow."""
     found: dict[tuple, dict[int, str]] = {}
@@ -61,7 +67,7 @@ def written_once(data: Any, texts: Callable[[Batches], dict[int, str]]) -> Calla
     def written(one: Evaluation) -> dict[int, str]:
         key = one.split, one.batch_size, one.examples
         if key not in found:
-            found[key] = texts(batches_of(one, data))
+            found[key] = texts(batches_of(one, data), one.split)
         return found[key]
 
     return written
@@ -91,7 +97,8 @@ def scores_of(
     texts = written(evaluation)
     ids = sorted(texts)
     hypotheses, references, sources = ([side[i] for i in ids] for side in (texts, references, sources))
-    scores = dict(evaluation.score(hypotheses, references, sources))
+    prefix = getattr(data, "prefix", "")  # it tells a text-to-text model its task, and is no part of the text
+    scores = dict(evaluation.score(hypotheses, references, [source.removeprefix(prefix) for source in sources]))
     summary = evaluation.summary(scores)
     scores |= evaluation.by_distance(hypotheses, references, sources, data, report)
     summary += evaluation.distance_summary(scores)
@@ -150,7 +157,7 @@ class FurtherEvaluations:
         found: dict[str, dict[str, float]] = {}
         data, mine = self.trainer.data, {path: x[replica] for path, x in self.trainer.varied.items()}
         translate = lambda given: self._translate(model, given, mine)
-        written = written_once(data, lambda batches: texts_of(translate, data.tokenizer, batches))
+        written = written_once(data, lambda batches, split: texts_of(translate, data, batches, split))
         for name, evaluation in self.evaluations.items():
             read = lambda batch, name=name: self._read[name](model, batch, mine)
             outputs = lambda one, read=read: outputs_of(read, batches_of(one, data))

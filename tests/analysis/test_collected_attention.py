@@ -1,5 +1,7 @@
 """The maps against equation 1 in float64 NumPy and against stepwise decoding, and their labels."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -117,6 +119,13 @@ def test_a_model_without_a_source_has_one_kind(small):
     assert list(maps_of(small(kind="transformer_decoder"))) == ["decoder self-attention"]
 
 
+def test_a_row_that_begins_within_a_text_names_the_token_before_it(small):
+    read = map_reader(*small(kind="transformer_decoder"), label)
+    batch = {"target": np.asarray([TARGET], np.int32), "target_before": np.asarray([SOURCE[0]], np.int32)}
+    (one,) = read(batch, OUTPUT)
+    assert one.keys == tuple(label([SOURCE[0], *TARGET[:-1]])) and one.queries == tuple(label(TARGET))
+
+
 def test_a_stack_that_reads_the_source_first_has_both_texts_on_its_axes(small):
     """Equation 1 over the source and then the text. Padding of the source is moved to the front, and is not shown."""
     steps = (("self_attention", "residual", "norm"), ("feed_forward", "residual", "norm"))
@@ -156,6 +165,17 @@ def test_labels_are_pieces_without_the_word_mark():
 
     class Tokenizer:
         def pieces(self, tokens):
-            return [{BOS: "<s>", EOS: "</s>", UNKNOWN: "<unk>", 9: "ment"}[token] for token in tokens]
+            named = {BOS: "<s>", EOS: "</s>", UNKNOWN: "<unk>", 8: "\N{LOWER ONE EIGHTH BLOCK}agree", 9: "ment"}
+            return [named[token] for token in tokens]
 
-    assert labels(Tokenizer(), [BOS, UNKNOWN, 9, EOS]) == ["<s>", "<unk>", "·ment", "</s>"]
+    assert labels(Tokenizer(), [BOS, UNKNOWN, 8, 9, EOS]) == ["<s>", "<unk>", "agree", "·ment", "</s>"]
+
+
+@pytest.mark.parametrize("pieces, wanted", [
+    (["\N{LOWER ONE EIGHTH BLOCK}agree", "ment"], ["agree", "·ment"]),
+    (["the", "lamp", "##s", "##"], ["the", "lamp", "·s", "##"]),
+    (["a", "b", " ", "<0x0A>"], ["a", "b", " ", "<0x0A>"]),
+])  # fmt: skip
+def test_only_pieces_that_continue_a_word_are_marked(pieces, wanted):
+    """The vocabularies of SentencePiece, WordPiece, and characters or bytes, which mark no words."""
+    assert labels(SimpleNamespace(pieces=lambda tokens: pieces), range(9, 9 + len(pieces))) == wanted

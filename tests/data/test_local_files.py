@@ -172,7 +172,7 @@ def test_a_file_that_is_gone_when_it_is_read(corpus):
 
 
 def test_all_pairs_of_given_files_are_read(corpus, tmp_path):
-    """Long pairs are truncated and pairs with an empty side are left out. Both are counted, for any split of the run."""
+    """Long pairs are truncated, and pairs with an empty side are left out. Both are counted, for any split."""
     data = file_data(corpus).prepare()
     long, files = " ".join(["le mot"] * 40), [str(tmp_path / name) for name in ("given.fr", "given.en")]
     for path, lines in zip(files, (["le mot un", long, ""], ["the word un", "the word", "the word"]), strict=True):

@@ -277,6 +277,11 @@ def test_text_to_text_has_the_floors_of_its_metrics():
     news = Other((["s: Old. News."], ["Old news"]), (story, ["Rain fell."] * 3), prefix="s: ")
     found = floors_of(news, TextToTextEvaluation(metrics=("rouge1", "rougeL")))
     assert found["lead"] == pytest.approx({"rouge1": 100, "rougeL": 100, "score": 100}) != found["majority"]
+    said = ["Berlin Ulm Hamburg Bonn Trier", "Jesus wept, and so did they", "he gave him what he had"]
+    tests = ([f"say: {text}" for text in said], said)
+    written = Other((["say: x", "say: zz"], ["no text of these", "nor this one here"]), tests, prefix="say: ")
+    found = floors_of(written, TextToTextEvaluation(metrics=("bleu",)))
+    assert found["memory_else_copy"]["bleu"] == found["copy"]["bleu"] == pytest.approx(100) != found["memory"]["bleu"]
     facts = Other(
         (["Who wrote Emma?", "Who shot JR?"], ["Austen", "Kristin"]), (["Who wrote Emma"] * 3, ["Austen"] * 3)
     )

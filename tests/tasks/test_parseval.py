@@ -23,6 +23,7 @@ SCORES = {
     "beginnings missing": ("XX XX )NP (VP XX (NP XX )NP (PP XX (NP XX XX )NP )PP )VP . )S", 6, 6, False),
     "an end of another label": ("(S (NP XX XX )VP (VP XX (NP XX )NP (PP XX (NP XX XX )NP )PP )VP . )S", 6, 6, False),
     "two trees": ("(NP XX XX )NP (VP XX (NP XX )NP (PP XX (NP XX XX )NP )PP )VP .", 5, 5, False),
+    "an end too many": (f"{GOLD} )S", 6, 7, False),
     "a word too few": ("(S (NP XX XX )NP (VP XX (NP XX )NP (PP XX (NP XX )NP )PP )VP . )S", 0, 6, True),
     "nothing": ("", 0, 0, False),
 }

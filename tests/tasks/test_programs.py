@@ -88,6 +88,8 @@ EXPRESSIONS = [
     "1 and 2",
     "1 if xs else 2",
     "[len for len in xs][0](xs)",
+    "[[x] for x in xs]",
+    "sum([xs for x in xs], xs)",
     "-" * 100_000 + "1",
     "(" * 500 + "1" + ")" * 500,
 ]

@@ -77,6 +77,16 @@ def test_the_loss_of_positions_is_scikit_learns():
     assert "without a memory" in evaluation.summary(scores)
 
 
+def test_positions_without_a_target_count_in_no_score():
+    data = CopyMemory(max_length=T, length=3, train_examples=17, held_out=5)
+    batch = {"target": np.array([[1, 0, -1, -1]])}
+    evaluation, right = PositionClassEvaluation(), jnp.asarray(np.eye(C)[[1, 3, 0, 0]][None] * 100)
+    for numbers, loss in ((jnp.zeros((1, 4, C)), math.log(C)), (right, 50.0)):
+        scores = evaluation.score([(np.zeros(1, int), batch, evaluation.outputs(Given(numbers), batch))], data)
+        assert scores["position_loss"] == pytest.approx(loss, rel=1e-5)
+    assert scores["recalled"] == 100.0  # the only symbol; the blank has the wrong class
+
+
 def test_the_answer_without_a_memory_has_the_loss_that_is_said():
     data = CopyMemory(max_length=T, length=3, train_examples=17, held_out=5)
     numbers = np.where(np.arange(T)[:, None] < T - 3, np.eye(C)[0], np.r_[0, np.ones(8), 0])

@@ -42,8 +42,13 @@ class _Texts:
     def nearest(self) -> tuple[list[str], np.ndarray]:
         """The target of the nearest training source for each source, and the similarity."""
         sources, targets = self.training
-        found = nearest(self.sources, sources)
+        found = nearest(self.without_prefix(self.sources), self.without_prefix(sources))
         return [targets[place] for place in found.place], found.similarity
+
+    def without_prefix(self, sources: Sequence[str]) -> list[str]:
+        """The sources without the prefix that tells a text-to-text model its task."""
+        prefix = getattr(self.data, "prefix", "")
+        return [source.removeprefix(prefix) for source in sources]
 
     @property
     def frequent(self) -> list[str]:
@@ -102,7 +107,7 @@ def text_to_text_floors(evaluation: Any, data: Any) -> Floors:
         words = lambda sources: [source.lower().split() for source in sources]
         said = predicted(words(texts.training[0]), labels, words(texts.sources))
         found["tfidf_logistic"] = [classes[one] for one in said]
-    bare = [source.removeprefix(getattr(data, "prefix", "")) for source in texts.sources]
+    bare = texts.without_prefix(texts.sources)
     if metrics & {"exact_match", "token_f1"}:
         found["nearest_source"] = texts.nearest[0]
     if "bleu" in metrics:
