@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import statistics
 from collections.abc import Callable
@@ -37,14 +38,19 @@ def draw_by_row(
 ) -> Figure | None:
     """Draws one number for each row: the mean with one sample standard deviation, and a circle for each seed.
 
-    The interval ends at the bounds of the metric. Diamonds are published numbers, and dashed lines are floors. Rows
-    that are trained on different data have separate panels.
+    The interval ends at the bounds of the metric. It leaves out runs that diverged, which are counted beside the name
+    of their row; a row of which all diverged is not drawn. Diamonds are published numbers, and dashed lines are floors.
+    Rows that are trained on different data have separate panels.
     """
-    cells = {row.id: cell for row in results.rows if (cell := results.cell(row.id, column)).values}
-    cells = {row: cell for row, cell in cells.items() if all(map(finite, cell.values))}
+    found = {row.id: results.cell(row.id, column) for row in results.rows}
+    cells = {row: dataclasses.replace(cell, values=tuple(filter(finite, cell.values))) for row, cell in found.items()}
+    cells = {row: cell for row, cell in cells.items() if cell.values}
     if not cells:
         return None
     names = {row.id: row.name for row in results.rows}
+    for row, cell in cells.items():
+        lost = max(len(found[row].values) - len(cell.values), results.diverged(row))
+        names[row] += f" ({lost} diverged)" if lost else ""
     by_data, theirs = groups(results, cells), _printed(results, printed)
     sizes = [len(rows) for rows in by_data.values()]
     sizes[-1] += len(theirs)

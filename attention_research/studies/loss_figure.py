@@ -37,6 +37,8 @@ def draw_loss(results: Results, path: Path) -> Figure | None:
     by_data = groups(results, curves)
     draw = _together if len(curves) <= _TOGETHER else _one_a_row
     figure, marks = draw(results, curves, by_data)
+    if any(results.diverged(row) for row in curves):
+        marks += "; of rows with other runs, diverged runs are left out"
     begin = statistics.median(curve[1][0] for curve in curves.values())
     for axis in figure.axes:
         highest = max((y for line in axis.get_lines() for y in line.get_ydata() if finite(y)), default=0)
@@ -138,7 +140,9 @@ def _wrapped(name: str, letters: int) -> str:
 
 
 def _mean_curve(results: Results, row: str) -> Curve | None:
-    seeds = [dict(e.result["curves"].get("train", [])) for e in results.of(row) if e.result]
+    runs = [e.result for e in results.of(row) if e.result]
+    runs = [run for run in runs if not run["diverged"]] or runs
+    seeds = [dict(run["curves"].get("train", [])) for run in runs]
     seeds = [{int(step): loss for step, loss in seed.items() if finite(loss)} for seed in seeds]
     steps = sorted(set.intersection(*map(set, seeds))) if seeds else []
     if not steps:

@@ -71,12 +71,16 @@ def equivalent(
 
 
 def apart(results: Results, rows: Sequence[str], key: str, *, higher: bool = False) -> Comparison:
-    """Tests whether any two of several rows differ: compares the best row with the worst.
+    """Tests whether any two of several rows differ: compares the best row with the worst. A diverged run is the worst.
 
     p is multiplied by the number of ordered pairs of rows (Bonferroni's correction). The outcome is never reversed.
     """
-    means = {row: mean for row in rows if (mean := results.mean(row, key)) is not None}
-    order = sorted(means, key=means.__getitem__, reverse=higher) or [*rows]
+    worst = -math.inf if higher else math.inf
+    runs = {row: [value for _, value in _by_seed(results, row, key, worst).values()] for row in rows}
+    means = {row: statistics.fmean(values) for row, values in runs.items() if values}
+    if len(means) < 2:
+        return Comparison("", "", None, "fewer than two rows are measured")
+    order = sorted(means, key=means.__getitem__, reverse=higher)
     found = compare(results, order[0], order[-1], key, higher=higher)
     pairs = len(order) * (len(order) - 1)
     return found if found.p is None else dataclasses.replace(found, p=min(1.0, pairs * found.p), p_reversed=1.0)
@@ -168,6 +172,13 @@ def _by_seed(results: Results, row: str, key: str, worst: float) -> dict[Any, tu
         if value is not None:
             found[entry.trial.seed, entry.trial.point] = entry, value
     return found
+
+
+def averages(results: Results, row: str, keys: Sequence[str], *, higher: bool) -> list[float]:
+    """The mean over several keys for each seed that has them all. It is the worst number if one of them diverged."""
+    by_key = [_by_seed(results, row, key, -math.inf if higher else math.inf) for key in keys]
+    places = [place for place in by_key[0] if all(place in one for one in by_key)]
+    return [statistics.fmean(one[place][1] for one in by_key) for place in places]
 
 
 def same_batches(trial: Trial, other: Trial, stage: str = "train") -> bool:

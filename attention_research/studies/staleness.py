@@ -143,7 +143,8 @@ def _compared(
 
 
 def _is_content(name: str) -> bool:
-    return name.startswith("measure.") or name.split(".")[-1] in ("config", "data", "score")
+    parts = name.split(".")
+    return parts[0] == "measure" or "score" in parts or parts[-1] in ("config", "data")
 
 
 def _changed(before: Mapping[str, str], now: Mapping[str, str], prefix: str = "") -> list[str]:
@@ -163,4 +164,7 @@ def _phrase(name: str) -> str:
     prefix, _, part = name.rpartition(".")
     if prefix == "measure":
         return f"the measurement {part}"
+    *run, last = prefix.split(".")
+    if last == "score":  # of a further evaluation
+        return f"{_PHRASES[last]} of {'.'.join([*run, part])}"
     return f"{_PHRASES[part]}{f' of {prefix}' if prefix else ''}"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attention_research.errors import ConfigError
@@ -54,6 +54,7 @@ __all__ = [
     "conclude",
     "decide",
     "equivalent",
+    "every_seed",
     "judge",
     "margin_of",
     "no_worse",
@@ -172,6 +173,21 @@ def conclude(
     """
     compared = {name: Case.compared(case) for name, case in together(cases).items()}
     return decide({**compared, **dict.fromkeys(untested, Case(UNMEASURED))}).under(condition)
+
+
+def every_seed(
+    results: Results, rows: Mapping[str, str], key: str, rule: Callable[[Sequence[float]], Case]
+) -> dict[str, Case]:
+    """A case for each of these rows (id -> name) that the scale runs: what `rule` says of the numbers of its seeds.
+
+    A row without any number is not measured. A row of which a run diverged does not hold.
+    """
+    run, cases = {row.id for row in results.study.rows_at(results.scale)}, {}
+    for id, name in rows.items():
+        values, lost = results.values(id, key), results.diverged(id)
+        if id in run:
+            cases[name] = Case(OPEN, f"{lost} diverged") if lost else rule(values) if values else Case(UNMEASURED)
+    return cases
 
 
 def decide(cases: Mapping[str, Case], *said: str) -> Verdict:

@@ -9,13 +9,14 @@ gate is open at first and causal Transformers are added here.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from attention_research.studies import Row, Scale, Study
 from attention_research.studies.columns import PARAMETERS, Column, fixed, significant
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import Case, Verdict, compare, conclude, decide
+from attention_research.studies.verdicts import Case, Verdict, compare, conclude, decide, every_seed
 
 CONFIG = "configs/series/memory.py"
 ERROR, LOSS = "evaluate.squared_error", "evaluate.position_loss"
@@ -108,13 +109,11 @@ def convolution_remembers(results: Results) -> Verdict:
 
 def recurrent_networks_forget(results: Results) -> Verdict:
     """Every recurrent network has, in every seed, at least 95 % of the loss of the best answer without a memory."""
-    cases = {}
-    for one in RECURRENT:
-        losses, without = results.values(f"copy_{one}", LOSS), results.mean(f"copy_{one}", MEMORYLESS)
-        if losses and without is not None:
-            said = f"{min(losses):.4f} to {max(losses):.4f}, without a memory {without:.4f}"
-            cases[MODELS[one][0]] = Case.ruled(min(losses) >= SHARE * without, said)
-    return decide(cases)
+    rows = {f"copy_{one}": MODELS[one][0] for one in RECURRENT}
+    without = next((mean for row in rows if (mean := results.mean(row, MEMORYLESS)) is not None), math.nan)
+    said = lambda losses: f"{min(losses):.4f} to {max(losses):.4f}, without a memory {without:.4f}"
+    rule = lambda losses: Case.ruled(min(losses) >= SHARE * without, said(losses))
+    return decide(every_seed(results, rows, LOSS, rule))
 
 
 def gru_and_convolution_add(results: Results) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import Case, Verdict, against, compare, conclude, decide
+from attention_research.studies.verdicts import Case, Verdict, against, compare, conclude, decide, together
 
 TEST, RATIO, MIXED, VALIDATION = "measure.test", "measure.ratio", "measure.mixed_test", "measure.validation"
 #: Row -> the names of the network alone and mixed with the trigram, in Table 1.
@@ -38,8 +38,9 @@ def hidden_units_help(results: Results) -> Verdict:
 
 def longer_contexts_help_networks_alone(results: Results) -> Verdict:
     """With 4 words instead of 2, the network has a lower perplexity, and Kneser-Ney at most `NO_GAIN` percent."""
-    cases = {f"network, {how}": Case.compared(compare(results, "mlp5", "mlp7", key))
-             for how, key in (("alone", TEST), ("with trigram", MIXED))}  # fmt: skip
+    compared = {f"network, {how}": compare(results, "mlp5", "mlp7", key)
+                for how, key in (("alone", TEST), ("with trigram", MIXED))}  # fmt: skip
+    cases = {name: Case.compared(case) for name, case in together(compared).items()}
     three, five = (results.values(f"kneser_ney_{order}", TEST) for order in (3, 5))
     cases["Kneser-Ney"] = Case.ruled(None)
     if three and five:

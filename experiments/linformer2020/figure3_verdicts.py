@@ -17,11 +17,10 @@ NEAR = Margin(0.05, relative=True)
 def near(results: Results) -> Verdict:
     """The perplexity of every Linformer is above that of full attention by less than 5 %."""
     full = results.mean("full", KEY)
-    rows = [row for row in results.rows if row.id != "full" and results.values(row.id, KEY)]
-    if full is None or not rows:
+    rows = [row for row in results.study.rows_at(results.scale) if row.id != "full"]
+    if full is None or not any(results.values(row.id, KEY) for row in rows):
         return Verdict(UNTESTED, "full attention or Linformer is not measured")
-    costs = {row.id: (results.mean(row.id, KEY) or 0.0) / full - 1 for row in rows}
-    said = [f"{row.name}: {costs[row.id]:+.1%}" for row in rows]
+    said = [f"{row.name}: {mean / full - 1:+.1%}" for row in rows if (mean := results.mean(row.id, KEY)) is not None]
     return conclude({row.name: no_worse(results, row.id, "full", KEY, NEAR) for row in rows}).beside(*said)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from attention_research.studies.comparisons import Margin, within
 from attention_research.studies.figures import Figure, canvas, caption, rows_as_points, save
 from attention_research.studies.results import Results
+from attention_research.studies.row_comparisons import averages
 from attention_research.studies.verdicts import UNTESTED, Verdict, compare, conclude
 
 TASKS = {"sentence": "sentences", "review": "reviews", "topic": "topics"}
@@ -33,9 +34,8 @@ NEAR = Margin(1.0)
 
 
 def average(results: Results, row: str) -> list[float]:
-    """Returns the accuracy of each seed, averaged over tasks; the list is empty if a task is missing."""
-    lists = [results.values(row, f"{task}.accuracy") for task in TASKS]
-    return [statistics.fmean(values) for values in zip(*lists, strict=False)] if all(lists) else []
+    """Returns the accuracy of each seed that has all tasks, averaged over them."""
+    return averages(results, row, [f"{task}.accuracy" for task in TASKS], higher=True)
 
 
 def stays_near(results: Results) -> Verdict:

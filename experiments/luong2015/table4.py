@@ -90,12 +90,14 @@ def scores_compared(results: Results) -> Verdict:
     They are interchangeable if, for a kind of attention, every score function is better than its baselines. They differ
     if some two of them differ clearly in perplexity or alignment error rate. The claim holds if both are true.
     """
-    cases, works = {}, []
+    cases, works, missing = {}, [], []
+    run = {row.id for row in results.study.rows_at(results.scale)}
     for place in PLACES:
         for prefix, key in (("", "evaluate.perplexity"), ("generated_", "measure.alignment_error_rate")):
-            rows = [f"{prefix}{place}_{score}" for score in SCORES]
-            rows = [row for row in rows if results.values(row, key)]
-            works += [not results.untrained(row) for row in rows]
+            planned = [row for score in SCORES if (row := f"{prefix}{place}_{score}") in run]
+            rows = [row for row in planned if results.values(row, key) or results.diverged(row)]
+            missing += [row for row in planned if row not in rows]
+            works += [not results.diverged(row) and not results.untrained(row) for row in rows]
             if len(rows) > 1:
                 cases[prefix + place] = apart(results, rows, key)
     cases = together(cases)
@@ -103,8 +105,10 @@ def scores_compared(results: Results) -> Verdict:
     if not clear:
         return Verdict(UNTESTED, [case.text for case in cases.values()] or "no two score functions were measured")
     numbers = f"{sum(works)} of {len(works)} rows are better than their baselines"
+    numbers += f", {len(missing)} not measured" if missing else ""
     half = f"{sum(clear)} of {len(clear)} kinds of attention"
-    found = {"all learn": Case.ruled(all(works), numbers), "they differ in quality": Case.ruled(any(clear), half)}
+    learn = None if all(works) and missing else all(works)
+    found = {"all learn": Case.ruled(learn, numbers), "they differ in quality": Case.ruled(any(clear), half)}
     return decide(found, *(case.text for case in cases.values()))
 
 

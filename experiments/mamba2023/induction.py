@@ -20,7 +20,7 @@ from attention_research.studies import Row, Scale, Study, evaluate, measure, tra
 from attention_research.studies.columns import PARAMETERS, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import Case, Verdict, compare, conclude, decide
+from attention_research.studies.verdicts import Case, Verdict, compare, conclude, decide, every_seed
 from attention_research.training.evaluation import Trained
 
 CONFIG = "configs/language_modelling/induction.py"
@@ -77,11 +77,8 @@ def measure_lengths(
 
 def learned_at_the_length_of_training(results: Results) -> Verdict:
     """Every seed of every position code gives at least 99 % of the answers of rows of 256 tokens."""
-    cases = {}
-    for row in ATTENTION:
-        if found := results.values(row.id, "measure.length_256"):
-            cases[row.name] = Case.ruled(min(found) >= 99, f"at least {min(found):.1f} %")
-    return decide(cases)
+    rule = lambda found: Case.ruled(min(found) >= 99, f"at least {min(found):.1f} %")
+    return decide(every_seed(results, {row.id: row.name for row in ATTENTION}, "measure.length_256", rule))
 
 
 def xpos_reaches_further(results: Results) -> Verdict:
@@ -92,17 +89,14 @@ def xpos_reaches_further(results: Results) -> Verdict:
 
 def attention_does_not_extrapolate(results: Results) -> Verdict:
     """At 16 times the length of training, every seed of every position code gives fewer than a third of the answers."""
-    cases = {}
-    for row in ATTENTION:
-        if found := results.values(row.id, "measure.length_4096"):
-            cases[row.name] = Case.ruled(max(found) < 100 / 3, f"at most {max(found):.1f} %")
-    return decide(cases)
+    rule = lambda found: Case.ruled(max(found) < 100 / 3, f"at most {max(found):.1f} %")
+    return decide(every_seed(results, {row.id: row.name for row in ATTENTION}, "measure.length_4096", rule))
 
 
 def mamba_extrapolates(results: Results) -> Verdict:
     """At 16 times the length of training, every seed of Mamba gives at least 99 % of the answers."""
-    found = results.values("mamba", "measure.length_4096")
-    return decide({"Mamba": Case.ruled(min(found) >= 99, f"at least {min(found):.1f} %")} if found else {})
+    rule = lambda found: Case.ruled(min(found) >= 99, f"at least {min(found):.1f} %")
+    return decide(every_seed(results, {"mamba": "Mamba"}, "measure.length_4096", rule))
 
 
 def stages(lengths: tuple[int, ...], examples: int) -> tuple[Any, ...]:

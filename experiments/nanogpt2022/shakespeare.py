@@ -14,7 +14,7 @@ from attention_research.studies import Row, Scale, Study
 from attention_research.studies.columns import FLOPS, PARAMETERS, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import Case, Verdict, decide
+from attention_research.studies.verdicts import Case, Verdict, decide, every_seed
 
 CONFIG = "configs/language_modelling/nanogpt.py"
 NATS = "evaluate.nats"
@@ -34,21 +34,18 @@ ROWS = (
 
 def near_the_printed_loss(results: Results) -> Verdict:
     """The mean loss of the row `cpu` is between 1.78 and 1.98 nats: within 0.1 of the number for the other edition."""
-    cases = {}
-    for name, found in (("nanoGPT's settings", results.values("cpu", NATS)),):
-        if found:
-            mean = sum(found) / len(found)
-            cases[name] = Case.ruled(abs(mean - 1.88) <= 0.1, f"{mean:.3f} nats")
-    return decide(cases)
+    mean = lambda found: sum(found) / len(found)
+    rule = lambda found: Case.ruled(abs(mean(found) - 1.88) <= 0.1, f"{mean(found):.3f} nats")
+    return decide(every_seed(results, {"cpu": "nanoGPT's settings"}, NATS, rule))
 
 
 def better_than_n_grams_after_longer_training(results: Results) -> Verdict:
     """Every seed of the row `long` is better than the 7-gram model."""
-    floor, found = results.floor("kneser_ney_7", NATS, "long"), results.values("long", NATS)
-    cases = {}
-    if floor is not None and found:
-        cases["7-gram"] = Case.ruled(max(found) < floor, f"at most {max(found):.3f} nats, 7-gram {floor:.3f}")
-    return decide(cases)
+    floor = results.floor("kneser_ney_7", NATS, "long")
+    if floor is None:
+        return decide({"7-gram": Case.ruled(None)})
+    rule = lambda found: Case.ruled(max(found) < floor, f"at most {max(found):.3f} nats, 7-gram {floor:.3f}")
+    return decide(every_seed(results, {"long": "7-gram"}, NATS, rule))
 
 
 STUDY = Study(

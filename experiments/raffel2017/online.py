@@ -29,6 +29,7 @@ from attention_research.studies.verdicts import (
     compare,
     conclude,
     decide,
+    every_seed,
     no_worse,
 )
 
@@ -66,6 +67,8 @@ OURS = tuple(
     if id in tried
 )
 ROWS = (*OURS, *PRINTED)
+#: Row id -> name of the rows with an online form.
+MONOTONIC = {one.id: one.name for one in OURS if not one.id.endswith("_soft")}
 
 
 def _lost(results: Results, task: str, alignment: str) -> Comparison:
@@ -95,16 +98,14 @@ def reads_on(results: Results) -> Verdict:
     """In every monotonic row, online decoding gives the same outputs, and a part of the output before the source
     ends."""
     cases = {}
-    for id, name in ((one.id, one.name) for one in OURS if not one.id.endswith("_soft")):
-        alike, before, lag = (
-            results.values(id, f"measure.{key}") for key in ("online_equal", "written_before_the_end", "average_lag")
+    for id, name in MONOTONIC.items():
+        before, lag = (results.values(id, f"measure.{key}") for key in ("written_before_the_end", "average_lag"))
+        rule = lambda alike, before=before, lag=lag: Case.ruled(
+            min(alike) == 1.0 and min(before) > 0.0,
+            f"{100 * min(alike):.1f} % equal, {100 * statistics.fmean(before):.0f} % of the tokens before the end, "
+            f"average lag {statistics.fmean(lag):.1f}",
         )
-        if alike:
-            cases[name] = Case.ruled(
-                min(alike) == 1.0 and min(before) > 0.0,
-                f"{100 * min(alike):.1f} % equal, {100 * statistics.fmean(before):.0f} % of the tokens before the end, "
-                f"average lag {statistics.fmean(lag):.1f}",
-            )
+        cases |= every_seed(results, {id: name}, "measure.online_equal", rule)
     return decide(cases)
 
 
@@ -148,9 +149,9 @@ def noise_helps(results: Results) -> Verdict:
 
 
 def _at_most(results: Results, key: str, bound: float) -> Verdict:
-    """Every value of every seed of a row is at most `bound`, for each row."""
-    found = {one.name: max(values) for one in OURS if (values := results.values(one.id, f"measure.{key}"))}
-    return decide({name: Case.ruled(value <= bound, f"at most {value:.2g}") for name, value in found.items()})
+    """Every value of every seed is at most `bound`, for each monotonic row."""
+    rule = lambda values: Case.ruled(max(values) <= bound, f"at most {max(values):.2g}")
+    return decide(every_seed(results, MONOTONIC, f"measure.{key}", rule))
 
 
 def forms_agree(results: Results) -> Verdict:

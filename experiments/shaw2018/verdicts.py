@@ -46,17 +46,18 @@ def relative_helps(results: Results) -> Verdict:
 
 
 def clipping(results: Results) -> Verdict:
-    """No k larger than `LIMIT` is better by as much as `FLAT`, and k = `LIMIT` is clearly better than k = 0.
+    """No larger k is better than k = `LIMIT` by as much as `FLAT`, and k = `LIMIT` is clearly better than k = 0.
 
-    Without the second condition positions would not matter to these models, and the claim would be empty.
+    Only the k that the scale runs count. Without the second condition positions would not matter to these models, and
+    the claim would be empty.
     """
     means = {k: statistics.fmean(values) for k in DISTANCES if (values := results.values(f"k_{k}", PERPLEXITY))}
     if not {0, LIMIT} <= means.keys():
         return Verdict(UNTESTED, f"k = 0 or k = {LIMIT} is not trained")
-    limit = f"k_{LIMIT}"
+    limit, run = f"k_{LIMIT}", {row.id for row in results.study.rows_at(results.scale)}
     cases = {f"k = {LIMIT} against no positions": compare(results, limit, "k_0", PERPLEXITY)}
     for k in DISTANCES:
-        if k > LIMIT:
+        if k > LIMIT and f"k_{k}" in run:
             cases[f"k = {LIMIT} against {k}"] = no_worse(results, limit, f"k_{k}", PERPLEXITY, FLAT)
     bleu = {k: statistics.fmean(values) for k in DISTANCES if (values := results.values(f"k_{k}", BLEU))}
     said = ["perplexity by k: " + ", ".join(f"{k}: {mean:.3g}" for k, mean in means.items())]

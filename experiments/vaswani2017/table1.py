@@ -52,17 +52,17 @@ def measure_layer(
 
 def _powers(results: Results, name: str) -> dict[str, float]:
     """Maps each row id to its measured power."""
-    return {row.id: values[0] for row in results.rows if (values := results.values(row.id, f"measure.{name}"))}
+    return {row.id: mean for row in results.rows if (mean := results.mean(row.id, f"measure.{name}")) is not None}
 
 
 def _lists(results: Results, name: str) -> dict[str, list[float]]:
-    """Maps each row name to the values of its first seed by length."""
-    first = {row.name: entry.result for row in results.rows for entry in results.of(row.id)[:1]}
-    return {row: result["stages"]["measure"][name] for row, result in first.items() if result and "stages" in result}
+    """Maps each row name to its mean values by length."""
+    return {row.name: values for row in results.rows if (values := results.mean_list(row.id, f"measure.{name}"))}
 
 
 def _said(results: Results, name: str) -> str:
-    return "; ".join(f"{row}: {', '.join(map(str, values))}" for row, values in _lists(results, name).items())
+    lists = _lists(results, name).items()
+    return "; ".join(f"{row}: {', '.join(f'{value:g}' for value in values)}" for row, values in lists)
 
 
 def _verdict(results: Results, name: str, wanted: dict[str, float], said: str) -> Verdict:

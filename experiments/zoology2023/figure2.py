@@ -52,10 +52,10 @@ def row(mixer: str, width: int, rate: float) -> Row:
 def attention_is_enough(results: Results) -> Verdict:
     """At each width, attention with the best of its rates answers 99 % right."""
     found = {width: best(results, "attention", width) for width in WIDTHS}
-    return decide(
-        {f"width {width}": Case.ruled(accuracy >= SOLVED, f"{accuracy:.1f} %")
-         for width, accuracy in found.items() if accuracy is not None}
-    )  # fmt: skip
+    return decide({
+        f"width {width}": Case.ruled(None) if accuracy is None else Case.ruled(accuracy >= SOLVED, f"{accuracy:.1f} %")
+        for width, accuracy in found.items()
+    })  # fmt: skip
 
 
 def states_need_width(results: Results) -> Verdict:
@@ -63,6 +63,7 @@ def states_need_width(results: Results) -> Verdict:
     cases = {}
     for mixer in OTHERS:
         narrow, wide = (best(results, mixer, width) for width in WIDTHS)
+        cases[MIXERS[mixer]] = Case.ruled(None)
         if narrow is not None and wide is not None:
             clear = narrow < SOLVED and wide >= narrow + GAIN
             cases[MIXERS[mixer]] = Case.ruled(clear, f"{narrow:.1f} and {wide:.1f} %")

@@ -93,14 +93,16 @@ def unlocks(results: Results) -> Verdict:
             f"of {', '.join(map(str, contexts))} tokens" for kind, by_context in losses.items()]  # fmt: skip
     pairs = {}
     for kind, values in losses.items():
-        for place in range(len(values) - 1):
-            for other in {kind, "full"}:
-                sides = losses[kind][-1], losses[other][place]
-                pairs[kind, other, place] = between(kind, other, *sides, "loss", in_pairs=kind == other, higher=False)
+        others = [(kind, place) for place in range(len(values) - 1)]
+        others += [("full", place) for place in range(len(values)) if kind != "full"]
+        for other, place in others:
+            sides = losses[kind][-1], losses[other][place]
+            pairs[kind, other, place] = between(kind, other, *sides, "loss", in_pairs=kind == other, higher=False)
     clear = {pair for pair, case in together(pairs).items() if case.clear}
     longer = [kind for kind in losses if all((kind, kind, place) in clear for place in range(len(contexts) - 1))]
     shorter = [kind for kind in losses if (kind, kind, 0) in clear]
-    best = [kind for kind in longer if all((kind, "full", place) in clear for place in range(len(contexts) - 1))]
+    against_full = lambda kind: [pair for pair in pairs if pair[:2] == (kind, "full")]
+    best = [kind for kind in longer if clear.issuperset(against_full(kind))]
     if best:
         return Verdict(HELD, [f"the longest context is best for {', '.join(NAMES[kind] for kind in best)}", *said])
     names = ", ".join(NAMES[kind] for kind in shorter) or "no attention"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attention_research.studies.figures import Figure, canvas, caption, legend, row_styles, save
 from attention_research.studies.results import Results
+from attention_research.studies.row_comparisons import averages
 from attention_research.studies.verdicts import UNTESTED, Verdict, between, conclude
 
 TASKS = {"sentence": "sentences", "review": "reviews", "news": "news", "quiz": "quiz questions"}
@@ -19,15 +20,14 @@ ROWS = {
 LEADER = "transformer"
 
 
-def averages(results: Results, row: str) -> list[float]:
-    """Returns the scores of each seed, averaged over tasks; the list is empty if a task is missing."""
-    lists = [results.values(row, f"{task}.score") for task in TASKS]
-    return [statistics.fmean(values) for values in zip(*lists, strict=False)] if all(lists) else []
+def average(results: Results, row: str) -> list[float]:
+    """Returns the scores of each seed that has all tasks, averaged over them."""
+    return averages(results, row, [f"{task}.score" for task in TASKS], higher=True)
 
 
 def tops(results: Results) -> Verdict:
     """The average of the pre-trained Transformer is above that of each other row."""
-    found = {row: averages(results, row) for row in ROWS}
+    found = {row: average(results, row) for row in ROWS}
     said = [f"{name}: average {statistics.fmean(found[row]):.1f} ({', '.join(f'{x:.1f}' for x in found[row])})"
             for row, name in ROWS.items() if found[row]]  # fmt: skip
     others = [row for row in ROWS if row != LEADER]
@@ -42,7 +42,7 @@ VERDICTS = {"glue-tops-transformer": tops}
 
 def draw(results: Results, folder: Path) -> Figure | None:
     """Draws the scores of each task and their average, one mark per seed; a grey line shows the majority class."""
-    rows = [row for row in ROWS if averages(results, row)]
+    rows = [row for row in ROWS if average(results, row)]
     if not rows:
         return None
     pyplot = canvas()
@@ -52,7 +52,7 @@ def draw(results: Results, folder: Path) -> Figure | None:
     for number, row in enumerate(ROWS):
         if row not in rows:
             continue
-        scores = {task: results.values(row, f"{task}.score") for task in TASKS} | {"average": averages(results, row)}
+        scores = {task: results.values(row, f"{task}.score") for task in TASKS} | {"average": average(results, row)}
         style = {**looks[row], "linestyle": "none", "label": ROWS[row]}
         for axis, task in zip(axes, groups, strict=True):
             axis.plot([number] * len(scores[task]), scores[task], **style)
@@ -67,5 +67,5 @@ def draw(results: Results, folder: Path) -> Figure | None:
     legend(figure, columns=3)
     where = folder / "scores.png"
     save(figure, where, caption(results, "one mark per seed", rows=rows))
-    said = "; ".join(f"{ROWS[row]} {statistics.fmean(averages(results, row)):.1f}" for row in rows)
+    said = "; ".join(f"{ROWS[row]} {statistics.fmean(average(results, row)):.1f}" for row in rows)
     return Figure(where, "Scores by task", f"Averages: {said} %.")

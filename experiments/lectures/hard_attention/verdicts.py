@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from attention_research.studies.comparisons import UNMEASURED
+from attention_research.studies.comparisons import REVERSED, UNMEASURED
 from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Case, Verdict, compare, decide, together
@@ -52,8 +52,8 @@ def reinforce(results: Results) -> Verdict:
 
 
 def harder(results: Results) -> Verdict:
-    """Every hard mode is clearly less accurate than soft attention, or it is as accurate but reaches the target cost
-    later and has a larger gradient variance."""
+    """Every hard mode is clearly less accurate than soft attention, or it is not clearly more accurate, reaches the
+    target cost later and has a larger gradient variance."""
     cases = {}
     for mode, accuracy in together(
         {mode: compare(results, "soft", mode, ACCURACY, higher=True) for mode in HARD}
@@ -73,7 +73,8 @@ def harder(results: Results) -> Verdict:
                if None not in variance else "the gradient is zero")
         )  # fmt: skip
         noisier = None in variance or variance[1] > variance[0]
-        cases[mode] = Case.ruled((accuracy.clear or late) and noisier, numbers)
+        as_accurate = accuracy.outcome != REVERSED
+        cases[mode] = Case.ruled(accuracy.clear or (as_accurate and late and noisier), numbers)
     return decide(cases)
 
 
