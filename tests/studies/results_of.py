@@ -38,7 +38,8 @@ def results_of(
         for index in range(max(map(len, columns.values()), default=0)):
             stages: dict[str, dict[str, float]] = {}
             for key, values in columns.items():
-                stages.setdefault(key.split(".")[0], {})[key.split(".")[1]] = values[index]
+                stage, name = key.split(".", 1)
+                stages.setdefault(stage, {})[name] = values[index]
             seed, point = (0, points[index]) if points else (index, None)
             result = {"stages": stages, "diverged": None, "cores": 1, "seconds": 1.0, "fingerprint": "sources"}
             result |= {"environment": {}, "config_hash": "hash"}

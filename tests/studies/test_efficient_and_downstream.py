@@ -89,6 +89,10 @@ def test_longer_contexts_have_to_win_at_the_same_compute(studies):
 
     assert judge(full=[3.0, 2.9, 3.1], linear=[3.2, 2.8, 2.5]) == HELD
     assert judge(full=[3.0, 2.9, 2.5]) == HELD
+    assert judge(full=[3.0, 2.9, 2.7], linear=[3.0, 2.9, 2.8]) == HELD  # full attention itself
+    full = {"full": {"measure.context_losses": [[3.0, 2.9, 2.3], [3.0, 2.9, 2.7], [3.0, 2.9, 3.1]]}}
+    made = results_of(full | by_context(linear=[3.0, 2.9, 2.8]), settings={"contexts": (32, 128, 512)})
+    assert study.verdicts["longer-contexts-unlock"](made).status == FAILED  # full with the same context is not worse
     assert judge(full=[3.0, 2.5, 3.1], linear=[3.2, 3.0, 2.8]) == FAILED
     assert judge(full=[3.0, 2.9, 3.1], linear=[3.0, 2.8, 3.2]) == FAILED
 

@@ -94,3 +94,17 @@ def test_a_row_has_one_style_in_all_figures_of_a_study():
     assert len({tuple(map(str, style.values())) for style in styles.values()}) == 12
     assert len({style["color"] for style in list(styles.values())[:10]}) == 10
     assert figures.row_styles(found, ["r3", "r1"]) == figures.styles_of(["r1", "r3"])
+
+
+def test_diverged_runs_are_named_and_do_not_cut_a_curve(saved, tmp_path):
+    """Without them, the curve of the row would end where the first of them did, and the row would have no bar."""
+    curves = {"first": [CURVE] * 3, "second": [CURVE[:1], CURVE, CURVE]}
+    numbers = {"first": {"evaluate.bleu": [1.0, 2.0, 3.0]}, "second": {"evaluate.bleu": [float("nan"), 4.0, 6.0]}}
+    found = results_of(numbers, curves=curves)
+    found.entries[3].result["diverged"] = "step 21"
+    drawn = loss_figure.draw_loss(found, tmp_path / "loss.png")
+    assert "second 2.50" in drawn.alt and "diverged runs are left out" in drawn.title
+    assert all(line.get_xdata()[-1] == 60 for line in saved[0].axes[0].get_lines()[:2])
+    draw_by_row(found, BLEU, tmp_path / "bleu.png")
+    labels = [text.get_text() for text in saved[1].axes[0].get_yticklabels()]
+    assert labels == ["first", "second (1 diverged)"]

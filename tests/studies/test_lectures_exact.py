@@ -157,6 +157,8 @@ def test_hard_is_harder_if_it_is_worse_or_later_and_noisier(studies):
     quick = judge(0.97, (90, 90, 90), 50.0)
     assert quick.status == FAILED and clear_cases(quick) == ["argmax", "reinforce"]
     assert judge(0.97, (900, 900, 900), 5.0).status == FAILED
+    assert judge(0.3, (90, 90, 90), 5.0).status == HELD  # clearly less accurate, whatever its variance
+    assert judge(1.2, (900, 900, 900), 50.0).status == FAILED  # clearly more accurate
 
 
 def capacity(studies, **accuracies):

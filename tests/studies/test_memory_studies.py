@@ -49,6 +49,10 @@ def test_verdicts_of_bai_follow_the_numbers(studies):
     as_printed = of_bai(study, printed, errors)
     for claim, verdict in study.verdicts.items():
         assert verdict(as_printed).status == HELD, (claim, verdict(as_printed))
+    partly = of_bai(study, {**printed, "lstm_open": 0.0203}, errors)
+    partly.entries[3].result["stages"].clear()  # one of three runs of the LSTM with an open gate
+    partly.entries[3].result["diverged"] = "step 9"
+    assert study.verdicts["recurrent-networks-forget"](partly).status == FAILED
     other = of_bai(
         study, {**printed, "gru": 1e-5, "tcn": 0.01, "rotary": 0.012}, {**errors, "lstm": 1e-5, "rotary": 0.01}
     )
@@ -98,3 +102,19 @@ def test_the_figure_draws_the_best_rates(studies, tmp_path):
     study = studies["zoology2023/figure2"]
     (drawn,) = [draw(of_zoology({("attention", 64): 99.5, ("hyena", 64): 55.0}), tmp_path) for draw in study.figures]
     assert drawn.path.exists() and "attention 100 at 64; Hyena 55 at 64" in drawn.alt
+
+
+def test_both_splits_of_scan_need_a_model_that_knows_the_training_commands(studies):
+    verdict = studies["lake2018/table1"].verdicts["recurrent-models-do-not-compose"]
+
+    def judge(**rows):
+        keys = ("evaluate.seen.word_error_rate", "evaluate.word_error_rate")
+        numbers = {row: {} for row in ("length_overall", "length_best", "jump_overall", "jump_best")}
+        numbers |= {row: {key: [value] * 2 for key, value in zip(keys, one, strict=True)} for row, one in rows.items()}
+        return verdict(results_of(numbers, scale="paper")).status
+
+    longer = {"length_overall": (0.1, 80.0), "length_best": (0.2, 90.0)}
+    assert judge(**longer, jump_overall=(0.1, 99.0), jump_best=(0.1, 98.0)) == HELD
+    assert judge(**longer, jump_overall=(0.1, 99.0), jump_best=(9.0, 98.0)) == HELD
+    assert judge(**longer, jump_overall=(8.0, 99.0), jump_best=(9.0, 98.0)) == judge(**longer) == UNTESTED
+    assert judge(**longer, jump_overall=(0.1, 40.0), jump_best=(0.1, 98.0)) == FAILED

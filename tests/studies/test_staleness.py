@@ -31,10 +31,10 @@ def now(monkeypatch):
 
     def lower(wanted, report=None):
         asked.extend(wanted)
-        parts = {part: value for part, value in found.items() if part not in CONTENT}
+        parts = {part: value for part, value in found.items() if part not in (*CONTENT, "score.seen")}
         return {name: parts} if "platform" not in found else {}
 
-    content = lambda stages, given, sources: {part: found[part] for part in CONTENT if part in found}
+    content = lambda stages, given, sources: {part: found[part] for part in (*CONTENT, "score.seen") if part in found}
     monkeypatch.setattr(fingerprints, "versions", lambda: VERSIONS)
     monkeypatch.setattr(fingerprints, "contents", content)
     monkeypatch.setattr(fingerprints, "lowerings", lambda stages, given, platform, package: [("", One())])
@@ -56,6 +56,7 @@ def now(monkeypatch):
         ({"data": "x"}, {}, Stale("the data changed")),
         ({"data": None}, {}, HIDDEN),
         ({"score": "x"}, {}, Stale("the scoring changed")),
+        ({"score": "x", "score.seen": "x"}, {"score.seen": "b"}, Stale("the scoring and the scoring of seen changed")),
         ({"train": "u"}, {"jax": "0.10.1"}, NotComparable("made with jax 0.10.1")),
         ({"data": "x"}, {"jax": "0.10.1"}, Stale("the data changed")),
         ({}, {"optax": "0.2.7"}, Current()),

@@ -12,18 +12,20 @@ from attention_research.errors import ConfigError
 from attention_research.studies import Scale, load_study, tables
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.comparisons import CLEAR, OPEN, REVERSED, UNMEASURED, Margin
-from attention_research.studies.row_comparisons import same_batches
+from attention_research.studies.row_comparisons import averages, same_batches
 from attention_research.studies.verdicts import (
     CONDITION,
     FAILED,
     HELD,
     UNTESTED,
+    Case,
     Verdict,
     against,
     apart,
     compare,
     conclude,
     equivalent,
+    every_seed,
     judge,
     margin_of,
     no_worse,
@@ -228,6 +230,38 @@ def test_the_best_and_the_worst_of_several_rows_are_chosen_afterwards():
     chosen, asked = apart(results, "abc", "train.loss"), compare(results, "a", "c")
     assert (chosen.better, chosen.worse) == ("a", "c") and chosen.p == pytest.approx(6 * asked.p)
     assert asked.clear and not chosen.clear
+
+
+def diverged(results, *rows):
+    """The results, where the trials of these rows diverged and have no number."""
+    gone = lambda entry: dataclasses.replace(entry, result={**entry.result, "stages": {}, "diverged": "step 3"})
+    entries = (gone(entry) if entry.trial.row in rows else entry for entry in results.entries)
+    return dataclasses.replace(results, entries=tuple(entries))
+
+
+def test_the_worst_of_several_rows_may_have_diverged_and_one_row_is_not_apart():
+    results = losses(a=[10.0, 11.0, 12.0], b=[10.1, 11.0, 11.9], c=[1.0, 1.0, 1.0], d=[])
+    found = apart(diverged(results, "c"), "abcd", "train.loss")
+    assert found.worse == "c" and found.p == pytest.approx(6 / 64)
+    assert apart(results, "ad", "train.loss").outcome == UNMEASURED
+
+
+def test_every_planned_row_and_every_seed_counts():
+    results = diverged(losses(a=[1.0, 1.1], b=[1.0, 2.0], c=[], d=[1.0]), "d")
+    rule = lambda values: Case.ruled(max(values) < 1.5, f"{max(values)}")
+    found = every_seed(results, {**dict(zip("abcd", "ABCD", strict=True)), "elsewhere": "not run"}, "train.loss", rule)
+    assert {name: case.outcome for name, case in found.items()} == {"A": CLEAR, "B": OPEN, "C": UNMEASURED, "D": OPEN}
+    assert found["D"].numbers == "1 diverged"
+
+
+def test_averages_are_those_of_each_seed():
+    results = results_of({"a": {"one.score": [10.0, 50.0, 70.0], "two.score": [20.0, 60.0, 80.0]}})
+    assert averages(results, "a", ["one.score", "two.score"], higher=True) == [15.0, 55.0, 75.0]
+    for lost, wanted in (({}, [55.0, 75.0]), ({"diverged": "step 3"}, [-math.inf, 55.0, 75.0])):
+        stages = {**results.entries[0].result["stages"], "two": lost}
+        first = dataclasses.replace(results.entries[0], result={**results.entries[0].result, "stages": stages})
+        found = dataclasses.replace(results, entries=(first, *results.entries[1:]))
+        assert averages(found, "a", ["one.score", "two.score"], higher=True) == wanted
 
 
 def test_a_number_is_compared_with_another_of_its_runs_or_a_constant():
