@@ -76,6 +76,9 @@ MIX_A_ROW = {
     "sinkhorn": "sinkhorn ({}) sorts blocks of",
     "block_local": "block_local ({}) has blocks of",
     "dot_synthesizer": "dot_synthesizer ({}) has scores for",
+    "cross_relative_keys": "cross_relative_keys ({}) counts distances in",
+    "cross_relative_bias": "cross_relative_bias ({}) counts distances in",
+    "cross_relative_keys_bias": "cross_relative_keys_bias ({}) counts distances in",
 }
 #: The same for kinds of self-attention of decoders.
 MIX_A_ROW_CAUSALLY = {
@@ -132,6 +135,20 @@ def a_state_a_token(section: Section, sections: list[Section]) -> Broken:
     }
     kind = section.settings["encoder"]["kind"]
     return ("encoder.kind", f"{kind} gives {given[kind]}; this model predicts each token") if kind in given else None
+
+
+def memories_for_a_decoder(section: Section, sections: list[Section]) -> Broken:
+    """A transparent encoder gives each layer of a decoder a memory of its own."""
+    if section.settings.get("encoder", {}).get("kind") != "transparent":
+        return None
+    return "encoder.kind", f"transparent gives a state for each layer of a decoder; {section.kind} has one memory"
+
+
+def a_diagonal_to_mask(section: Section, sections: list[Section]) -> Broken:
+    """The diagonal of attention pairs a position with itself only in the self-attention of an encoder."""
+    if not section.settings["masks_diagonal"] or section.family == "encoder_attention":
+        return None
+    return "masks_diagonal", "only the self-attention of an encoder can hide a position from itself"
 
 
 def equal_blocks(section: Section, sections: list[Section]) -> Broken:
@@ -310,6 +327,10 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("model", "transformer_encoder", a_state_a_token),
     ("model", "cloze_classifier", a_state_a_token),
     ("model", "vision_transformer", patches_fill_the_length),
+    ("model", "vision_transformer", memories_for_a_decoder),
+    ("model", "*_classifier", memories_for_a_decoder),
+    ("model", "transformer_captioner", memories_for_a_decoder),
+    ("*attention", "temperature", a_diagonal_to_mask),
     ("encoder", "funnel", equal_blocks),
     ("stack", "universal", steps_are_left),
     ("model", "recurrent", states_that_fit),

@@ -72,6 +72,9 @@ def export(
     seeds = trained.trainer.seeds
     if seed is not None and seed not in seeds:
         raise ConfigError(f"--seed={seed}: {workdir} has {', '.join(map(str, seeds))}")
+    if seed is not None and seeds.count(seed) > 1:
+        raise ConfigError(f"--seed={seed}: {seeds.count(seed)} replicas of {workdir} have it; without --seed the first "
+                          "replica is exported")  # fmt: skip
     seed = seeds[0] if seed is None else seed
     vocabulary: Any = getattr(trained.data, "tokenizer", None)
     if tokenizer and getattr(vocabulary, "path", None) is None:
@@ -108,7 +111,8 @@ def _card(name: str, trained: Trained, environment: Mapping[str, Any], metadata:
     data = resolved["data"].get("name") or resolved["data"]["kind"]
     try:
         found = json.loads((trained.workdir / "evaluation.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found |= found.get("replicas", [{}])[trained.trainer.seeds.index(int(metadata["seed"]))]
+    except (OSError, ValueError, IndexError):
         found = {}
     facts = {
         "model": f"{resolved['model']['kind']}, {count:,} parameters",

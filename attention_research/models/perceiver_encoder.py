@@ -92,6 +92,7 @@ class PerceiverEncoder(Layered):
         here: dict[str, dict[str, Any]] = {"padding": {"real": real}, "tokens": {"real": real}}
         reading: dict[str, dict[str, Any]] = {
             "cross_attention": {"memory": inputs, "mask": mask, "shared": self.cross_shared},
+            "layer": {"depth": jnp.int32(0), "handed": {}},
             **here,
         }
         within: dict[str, dict[str, Any]] = {

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from attention_research.errors import ConfigError
 from attention_research.kernels.sets import slot_attention
 from attention_research.layers.linear import Linear, glorot_uniform
 from attention_research.layers.positions.conditional import placed
@@ -61,7 +62,7 @@ class SlotEncoder(nnx.Module):
         *,
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B M D"], dict[str, Any]]:
-        """(slots, aux). Raises ValueError for packed rows."""
+        """(slots, aux). Raises ValueError for packed rows, and ConfigError if the feed-forward returns an aux."""
         if mask.shape[2] != 1:
             raise ValueError(f"mask: slots need a mask [B 1 1 S], without packed rows; got shape {mask.shape}")
         inputs = self.input_norm(placed(self.positions, x, positions, mask))
@@ -73,7 +74,10 @@ class SlotEncoder(nnx.Module):
             updates, shares = slot_attention(queries, keys, values, real, epsilon=self.epsilon)
             flat = lambda z: z.reshape(-1, z.shape[-1])
             slots = self.cell(flat(updates), {"hidden": flat(slots)})["hidden"].reshape(slots.shape)
-            return slots + self.feed_forward(self.norm(slots))[0], shares
+            answers, aux = self.feed_forward(self.norm(slots))
+            if aux:
+                raise ConfigError(f"feed_forward: slots do not pass on its {', '.join(aux)}; use one without them")
+            return slots + answers, shares
 
         slots, shares = jax.lax.scan(round_, slots, None, length=self.iterations)
         return slots, {"slots": {"attention_weights": shares[-1][:, None]}}

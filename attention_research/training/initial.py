@@ -120,15 +120,20 @@ def asked(arrays: Mapping[str, Mapping[str, Any]], parts: Sequence[str], stored:
         return arrays
     names = {name for group in TAKEN for name in arrays[group]}
     for part in parts:
-        if not any(name.startswith(f"{part}.") for name in names):
+        if not any(_is_of(name, part) for name in names):
             known = ", ".join(sorted({name.split(".")[0] for name in names}))
             raise ConfigError(f"config.training.initial_parts: the model has no part {part!r}; it has {known}")
     found: dict[str, dict[str, Any]] = {group: {} for group in TAKEN}
     for group, other in zip(TAKEN, reversed(TAKEN), strict=True):
         for name, x in arrays[group].items():
-            if name.startswith(tuple(f"{part}." for part in parts)):
+            if any(_is_of(name, part) for part in parts):
                 found[other if f"{other}/{name}" in stored else group][name] = x
     return {group: one for group, one in found.items() if one}
+
+
+def _is_of(name: str, part: str) -> bool:
+    """Whether an array belongs to a part of the model, or is the part itself, such as a class token."""
+    return name == part or name.startswith(f"{part}.")
 
 
 def runs_of(settings: Training, seeds: Sequence[int]) -> list[Path]:
@@ -160,9 +165,9 @@ def chosen(run: Path, settings: Training, report: Report) -> Iterator[tuple[Chec
 
 
 def kept(workdir: Path) -> dict[str, Any]:
-    """The entry "initial" of an existing environment.json: {"initial": ...}, or {} if there is none."""
+    """The entries of an existing environment.json that say where the run began: "initial" and "imported", if there."""
     before = _environment(workdir)
-    return {"initial": before["initial"]} if "initial" in before else {}
+    return {name: before[name] for name in ("initial", "imported") if name in before}
 
 
 def record(workdir: Path, taken: list[dict[str, Any]]) -> None:

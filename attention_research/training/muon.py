@@ -26,7 +26,9 @@ from attention_research.training.optimizers import decayed
 #: The last two axes of a kernel are its matrix. The axes before them, of layers and experts, are separate matrices.
 MATRIX = contrib.MuonDimensionNumbers(reduction_axis=-2, output_axis=-1)
 _MATRICES = re.compile(r"\.((input|state)_)?kernel$")
-_OTHERS = re.compile(r"(^|\.)(vocabulary|stem|\w*convolution\w*)\.|^(head|output)\.")
+_OTHERS = re.compile(
+    r"(^|\.)(vocabulary|stem|\w*convolution\w*|\w*separable\w*)\.|^(head|output)\.|blocks\.\d+\.(first|second)\.kernel$"
+)
 
 
 def hidden(name: str) -> bool:
@@ -34,6 +36,8 @@ def hidden(name: str) -> bool:
 
     >>> hidden("decoder.stack.segments.0.self_attention.query.kernel"), hidden("features.convolutions.0.kernel")
     (True, False)
+    >>> hidden("network.blocks.0.first.kernel")  # of a temporal convolutional network
+    False
     """
     return bool(_MATRICES.search(name)) and not _OTHERS.search(name)
 

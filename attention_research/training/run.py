@@ -140,7 +140,8 @@ def _train(
             profile.after(step, metrics)
             metrics = health.watch(step, metrics)
             stopped, last = _stopped(stop, step % settings.log_every == 0), step == settings.steps
-            if step % settings.log_every == 0 or last:
+            logged = step % settings.log_every == 0 or last
+            if logged:
                 checkpoints.check()
                 health.check()
                 _write(log, step, metrics, trainer, clock, progress)
@@ -152,6 +153,8 @@ def _train(
                     progress.validated(step, scores)
                 reached = reached + 1 if _reaches(settings, scores) else 0
                 last = last or reached == settings.stop_checks
+                if last and not logged:  # `status` takes the last step from the training lines
+                    _write(log, step, metrics, trainer, clock, progress)
             best = evaluated and hosts.agreed(hosts.is_first() and checkpoints.would_be_kept(step))
             if step % settings.checkpoint_every == 0 or last or best or stopped:
                 with clock.paused():

@@ -23,10 +23,15 @@ HEAD = "cls.predictions"
 
 
 def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
-    """(the model section of the config, the largest length). Raises ConfigError for a head with a table of its own."""
+    """(the model section of the config, the largest length). Raises ConfigError for a head with a table of its own, or
+    with another activation than the exact GELU."""
     theirs = folder.config
     if _has_head(tensors) and theirs.get("tie_word_embeddings") is False:
         raise ConfigError(f"{folder.path / 'config.json'}: tie_word_embeddings is False; ours has True")
+    if _has_head(tensors) and activation(folder, "hidden_act") != "gelu_exact":
+        raise ConfigError(
+            f"{folder.path / 'config.json'}: hidden_act is {theirs['hidden_act']!r}; the head of ours has gelu"
+        )
     return {
         "kind": "transformer_encoder",
         "num_layers": theirs["num_hidden_layers"],

@@ -44,7 +44,7 @@ def caption(run: Run, marks: str = "") -> str:
     For example "first, translation/transformer:cpu, seed 0, step 4,000 of 4,000; points: validation".
     """
     seeds = sorted(run.curves("loss")) or [run.config.resolved["training"]["seed"]]
-    said = f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+    said = f"{run.whose}{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
     name = ", ".join(filter(None, (run.folder.resolve().name, run.config.spec)))
     return f"{name}, {said}, step {run.step:,} of {run.steps:,}" + (f"; {marks}" if marks else "")
 
@@ -57,9 +57,9 @@ def charts(run: Run) -> list[str]:
     for (name, split), seeds in run.further().items():
         evaluation, _, metric = name.partition(".")
         title = known[metric].title if metric in known else metric
-        found.append(chart(f"{evaluation}: {title} by step", title, _lines(split, seeds), note=note))
+        found.append(chart(f"{evaluation}: {title} by step", title, _lines(run, split, seeds), note=note))
     for name, (title, logarithmic) in _PANELS.items():
-        lines = _lines(title, run.curves(name))
+        lines = _lines(run, title, run.curves(name))
         values = [value for line in lines for _, value in line.points]
         wide = logarithmic and bool(values) and 0 < 20 * min(values) < max(values)
         found.append(chart(f"{title[0].upper()}{title[1:]} by step", title, lines, logarithmic=wide, note=note))
@@ -75,21 +75,21 @@ def _losses_as_lines(run: Run) -> tuple[str, str, list[Line]]:
         steps, values = _points(curve)
         mean = list(zip(steps, smoothed(values, window), strict=True))
         lines += [Line("", _pairs(curve), colour, pale=True)] if window > 1 else []
-        lines.append(Line(_of_seed("training", seed, training), mean, colour))
+        lines.append(Line(_of_seed(run, "training", seed, training), mean, colour))
     for colour, (seed, curve) in enumerate(validation.items()):
         of_its_own = colour + len(COLOURS) // 2 if len(validation) == 1 else colour
-        lines.append(Line(_of_seed("validation", seed, validation), _pairs(curve), of_its_own, marks=True))
+        lines.append(Line(_of_seed(run, "validation", seed, validation), _pairs(curve), of_its_own, marks=True))
     said = f" (mean of {window} logged steps)" if window > 1 else ""
     return f"Loss by step{said}", "loss", lines
 
 
-def _lines(label: str, seeds: Mapping[int, Mapping[int, float]]) -> list[Line]:
+def _lines(run: Run, label: str, seeds: Mapping[int, Mapping[int, float]]) -> list[Line]:
     """One line for each seed."""
-    return [Line(_of_seed(label, seed, seeds), _pairs(curve), i) for i, (seed, curve) in enumerate(seeds.items())]
+    return [Line(_of_seed(run, label, seed, seeds), _pairs(curve), i) for i, (seed, curve) in enumerate(seeds.items())]
 
 
-def _of_seed(label: str, seed: int, seeds: Mapping[int, Any]) -> str:
-    return f"{label}, seed {seed}" if len(seeds) > 1 else label
+def _of_seed(run: Run, label: str, seed: int, seeds: Mapping[int, Any]) -> str:
+    return f"{label}, {run.whose} {seed}" if len(seeds) > 1 else label
 
 
 def _pairs(curve: Mapping[int, float]) -> list[tuple[float, float]]:
@@ -125,7 +125,7 @@ def _losses(pyplot: Any, run: Run, path: Path) -> Figure | None:
         if not steps:
             continue
         window = max(1, len(values) // _WINDOW)
-        of_seed = f", seed {seed}" if len(training) > 1 else ""
+        of_seed = _of_seed(run, "", seed, training)
         colour, dashes = style["color"], style["linestyle"]
         strong = {"color": colour, "linestyle": dashes, "linewidth": 1.6}
         axis.plot(steps, values, color=colour, alpha=0.3, linewidth=0.8)
@@ -161,9 +161,9 @@ def _evaluations(pyplot: Any, run: Run, path: Path) -> Figure | None:
         title = f"{evaluation}: {known.title if known else metric}"
         for (seed, curve), style in zip(seeds.items(), styles_of(map(str, seeds)).values(), strict=True):
             steps, values = _points(curve)
-            axis.plot(steps, values, label=f"seed {seed}", markersize=5, linewidth=1.2, **style)
+            axis.plot(steps, values, label=f"{run.whose} {seed}", markersize=5, linewidth=1.2, **style)
             if values:
-                of_seed = f", seed {seed}" if len(seeds) > 1 else ""
+                of_seed = _of_seed(run, "", seed, seeds)
                 best = (max if known and known.higher else min)(values)
                 said.append(f"{title}{of_seed}: best {best:.4g}, last {values[-1]:.4g}")
         better = f", {known.better} is better" if known else ""
@@ -185,13 +185,13 @@ def _others(pyplot: Any, run: Run, path: Path) -> Figure | None:
     said = []
     for axis, (name, seeds) in zip(axes[:, 0], curves.items(), strict=True):
         title, logarithmic = _PANELS[name]
-        # Seeds share the learning rate and the speed, which are drawn once.
-        seeds = seeds if name == "gradient_norm" else dict(itertools.islice(seeds.items(), 1))
+        # Seeds share the learning rate and the speed, which are drawn once. Replicas with one seed may not.
+        seeds = seeds if name == "gradient_norm" or run.whose == "replica" else dict(itertools.islice(seeds.items(), 1))
         for (seed, curve), style in zip(seeds.items(), styles_of(map(str, seeds)).values(), strict=True):
             steps, values = _points(curve)
             axis.plot(steps, values, color=style["color"], linestyle=style["linestyle"], linewidth=1.1)
             if values:
-                of_seed = f", seed {seed}" if len(seeds) > 1 else ""
+                of_seed = _of_seed(run, "", seed, seeds)
                 said.append(f"{title}{of_seed}: from {min(values):.3g} to {max(values):.3g}, last {values[-1]:.3g}")
         every = [value for curve in seeds.values() for value in _points(curve)[1]]
         if logarithmic and every and 0 < 20 * min(every) < max(every):

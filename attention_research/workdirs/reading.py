@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import functools
 import json
 import math
 import os
@@ -112,12 +113,18 @@ class Run:
         files = ("environment.json", "evaluation.json", "result.json")
         return cls(folder, config, read_metrics(folder), *(read_json(folder / name) for name in files))
 
+    @functools.cached_property
+    def whose(self) -> str:
+        """What tells the replicas apart: "seed", or "replica" if some of them share a seed."""
+        found = {(line.get("replica", 0), line.get("seed", 0)) for line in self.metrics}
+        return "seed" if len(found) == len({seed for _, seed in found}) else "replica"
+
     def curves(self, name: str, split: str = "train") -> dict[int, dict[int, float]]:
-        """The logged values of `name`: seed -> step -> value."""
+        """The logged values of `name`: seed (or replica, see `whose`) -> step -> value."""
         found: dict[int, dict[int, float]] = {}
         for line in self.metrics:
             if line["split"] == split and is_number(line.get(name)):
-                found.setdefault(line.get("seed", 0), {})[line["step"]] = line[name]
+                found.setdefault(line.get(self.whose, 0), {})[line["step"]] = line[name]
         return found
 
     def further(self) -> dict[tuple[str, str], dict[int, dict[int, float]]]:
@@ -150,7 +157,7 @@ class Run:
         return {f"{name}.{metric}": x for name, one in found for metric, x in _dict(one).items() if is_number(x)}
 
     def numbers(self) -> dict[str, float | None]:
-        """A summary of the run in numbers; None for unknown ones. With replicas, losses are means over the seeds.
+        """A summary of the run in numbers; None for unknown ones. With replicas, losses are means over them.
 
         `training_loss` is the optimised loss, averaged over the last `LAST` logged steps. `steps_per_second` is the
         measurement of a study's worker if there is one, else it comes from the logged tokens/s.

@@ -253,6 +253,15 @@ REFUSED = {
         "config.data.batching.kind: packed rows hold several sentences and linformer_pooled "
         "(config.model.decoder.cross_attention) pools keys over the whole row, which would mix them; use buckets",
     ),
+    "packed distances to a source": (
+        ("model.decoder.cross_attention", {"kind": "cross_relative_keys", "max_distance": 4}),
+        "config.data.batching.kind: packed rows hold several sentences and cross_relative_keys "
+        "(config.model.decoder.cross_attention) counts distances in the whole row, which would mix them; use buckets",
+    ),
+    "a diagonal of two sequences": (
+        ("model.decoder.cross_attention", {"kind": "temperature", "masks_diagonal": True}),
+        "config.model.decoder.cross_attention.masks_diagonal: only the self-attention of an encoder can hide a",
+    ),
     "packed sinks": (
         ("model.decoder.self_attention", {"kind": "streaming", "window": 4}),
         "config.data.batching.kind: packed rows hold several sentences and streaming "
@@ -292,6 +301,13 @@ def test_a_real_config_is_refused(root, monkeypatch, name):
     with pytest.raises(ConfigError) as caught:
         load("configs/translation/transformer.py:vaswani_base", [override])
     assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("config", ["images/vision_transformer", "classification/long_range"])
+def test_memories_of_layers_need_a_decoder(root, monkeypatch, config):
+    monkeypatch.chdir(root)
+    with pytest.raises(ConfigError, match="transparent gives a state for each layer of a decoder; "):
+        load(f"configs/{config}.py:smoke", [("model.encoder.kind", "transparent")])
 
 
 def test_linformer_with_buckets_is_accepted(root, monkeypatch):

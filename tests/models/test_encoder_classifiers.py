@@ -171,3 +171,16 @@ def test_the_released_configurations_have_the_releases_parameters(base, root, mo
         _, parameters, _ = abstract(lambda rngs, parts=parts: parts.model(rngs=rngs))
         found = sum(math.prod(x.shape) for x in parameters.values())
         assert found == released(V, D, N, *rest, attention(D, N, LENGTH[base])), kind
+
+
+def test_each_tower_is_pooled_with_the_weights_of_its_own_tokens(make):
+    structure, parameters, _ = make(("model.kind", "pair_classifier"), ("model.pooling", {"kind": "token_weight"}))
+    (name,) = (name for name in parameters if name.startswith("pooling."))
+    table = np.zeros(parameters[name].shape, np.float32)
+    table.reshape(len(table), -1)[9] = 5.0
+    source, other = (np.array([one], np.int32) for one in ([9, 6, 7, 8], [5, 6, 9, 8]))
+    _, aux = structure.merge({**parameters, name: jnp.asarray(table)}).log_probabilities(
+        {"source": jnp.asarray(source), "other": jnp.asarray(other)}
+    )
+    for found, tokens_of in ((aux, source), (aux["other"], other)):
+        assert found["pooling"]["weights"][0].argmax() == (tokens_of[0] == 9).argmax()

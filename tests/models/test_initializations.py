@@ -6,10 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 from scipy import stats
 
 from attention_research.errors import ConfigError
+from attention_research.layers.attention.state.short_convolution import ShortConvolution
+from attention_research.layers.initialization import fixup as fixup_module
+from attention_research.layers.initialization import gpt2
 from attention_research.layers.initialization.fixup import residual_branches
+from attention_research.layers.initialization.pytorch import PyTorchInitialization
+from attention_research.layers.linear import Linear
 from attention_research.layers.structure import abstract, initializer, split
 
 D, H, N, F, L = 24, 7, 4, 46, 3
@@ -129,6 +135,28 @@ def test_experts_and_routers_have_the_released_tenth(started):
     assert len(sparse) == 6
     for x in sparse.values():
         follows(x, cut_off((0.1 / x.shape[-2]) ** 0.5))
+
+
+def test_the_last_matrices_of_experts_are_last_matrices():
+    name = "encoder.stack.segments.0.feed_forward.experts.output.kernel"
+    assert gpt2.LAST.search(name) and fixup_module.ZERO.search(name)
+    assert any(one.search(name.replace("output", "hidden")) for one in fixup_module.SCALED)
+
+
+def test_pytorch_s_start_leaves_filters():
+    """The bound of a filter is that of its own taps, not of a matrix with its channels as inputs."""
+
+    class Layer(nnx.Module):
+        def __init__(self, rngs):
+            self.filter = ShortConvolution(64, 4, rngs=rngs)
+            self.projection = Linear(64, 3, rngs=rngs)
+
+    layer = Layer(nnx.Rngs(0))
+    before = {name: np.asarray(x) for name, x in nnx.to_flat_state(nnx.state(layer, nnx.Param))}
+    PyTorchInitialization()(layer, nnx.Rngs(1))
+    after = {name: np.asarray(x) for name, x in nnx.to_flat_state(nnx.state(layer, nnx.Param))}
+    same = {name for name in before if (before[name] == after[name]).all()}
+    assert {name for name in before if name[-1] == "filter_kernel"} <= same and len(same) < len(before)
 
 
 def test_fixup(started):

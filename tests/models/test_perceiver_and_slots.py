@@ -211,6 +211,19 @@ def test_the_latents_of_a_question_look_at_the_picture():
     np.testing.assert_allclose(aux["pooling"]["weights"].sum(1), 1, rtol=1e-5)
 
 
+def test_a_perceiver_reads_with_attention_that_knows_its_depth():
+    structure, p = encoder_of(kind="perceiver", cross_attention={"kind": "differential"})
+    states, aux = program(structure)(p, inputs(), REAL)
+    assert states.shape[0] == B and np.isfinite(states).all() and "reader" in aux["block_0"]
+
+
+def test_slots_lose_no_loss_of_experts():
+    experts = {"kind": "switch_released", "num_experts": 2, "expert": {"hidden_width": F}}
+    structure, p = encoder_of(kind="slots", feed_forward=experts)
+    with pytest.raises(ConfigError, match="^feed_forward: slots do not pass on its loss, metrics; use one without"):
+        program(structure)(p, inputs(), REAL)
+
+
 def test_what_cannot_be_is_refused(small_config):
     for kind, message in (("perceiver", "a state for each latent"), ("slots", "a state for each slot")):
         with pytest.raises(ConfigError, match="packed rows hold several sentences"):

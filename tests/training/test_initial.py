@@ -20,6 +20,7 @@ from attention_research.training.interruption import Interrupted
 from attention_research.training.metrics_log import read_metrics
 from attention_research.training.run import train
 from attention_research.training.trainer import Trainer, mean_losses
+from attention_research.training.workdir import write_json
 from tests.parallel.programs import environment
 from tests.tiers import fast_are
 
@@ -323,3 +324,14 @@ def test_on_several_devices_it_starts_the_same(place, tuned, whole):
     first = read_metrics(whole)[0]["loss"]
     assert losses.keys() == {"fsdp", "pmap"}
     assert [float(loss) for loss in losses.values()] == pytest.approx([first] * 2, rel=1e-5)
+
+
+def test_a_part_may_be_a_single_parameter():
+    arrays = {"parameters": {"class_token": 1, "encoder.a": 2, "encoders.b": 3}, "statistics": {"encoder.c": 4}}
+    found = initial.asked(arrays, ("class_token", "encoder"), ())
+    assert found == {"parameters": {"class_token": 1, "encoder.a": 2}, "statistics": {"encoder.c": 4}}
+
+
+def test_a_continued_run_keeps_where_it_was_imported_from(tmp_path):
+    write_json(tmp_path / "environment.json", {"imported": ["a"], "initial": ["b"], "git_revision": "c"})
+    assert initial.kept(tmp_path) == {"imported": ["a"], "initial": ["b"]}

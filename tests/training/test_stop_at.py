@@ -8,6 +8,7 @@ from attention_research.config import ConfigError, load
 from attention_research.training.metrics_log import read_metrics
 from attention_research.training.run import train
 from attention_research.training.workdir import json_text, write_text
+from attention_research.workdirs.status import run_line
 
 CONFIG = "configs/arithmetic/equations.py:smoke"
 
@@ -26,6 +27,14 @@ def test_a_run_ends_after_three_good_validations_and_does_nothing_more(tmp_path)
     before = (tmp_path / "metrics.jsonl").read_bytes()
     assert train(config(stop_at=0.01), tmp_path)["steps"] == 6
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_run_that_ends_between_two_logged_steps_is_finished(tmp_path):
+    assert train(config(stop_at=0.01, stop_checks=1, eval_every=3, log_every=2), tmp_path)["steps"] == 3
+    assert [line["step"] for line in read_metrics(tmp_path) if line["split"] == "train"] == [2, 3]
+    line = run_line(tmp_path)
+    assert (line.state, line.step) == ("finished", 3)
 
 
 @pytest.mark.slow

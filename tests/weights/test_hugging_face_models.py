@@ -20,11 +20,11 @@ transformers = pytest.importorskip("transformers", reason="Hugging Face Transfor
 V, D, N, F, LENGTH = 53, 20, 5, 29, 17
 
 
-def bert(head=True, tied=True):
+def bert(head=True, tied=True, **settings):
     config = transformers.BertConfig(
         vocab_size=V, hidden_size=D, num_hidden_layers=3, num_attention_heads=N, intermediate_size=F,
         max_position_embeddings=LENGTH, pad_token_id=4, layer_norm_eps=1e-3,
-        tie_word_embeddings=tied,
+        tie_word_embeddings=tied, **settings,
     )  # fmt: skip
     return transformers.BertForMaskedLM(config) if head else transformers.BertModel(config, add_pooling_layer=False)
 
@@ -268,6 +268,13 @@ def test_a_bert_with_an_output_matrix_of_its_own_is_refused(tmp_path):
     assert refused(tmp_path / "masked").endswith("config.json: tie_word_embeddings is False; ours has True")
     saved(lambda: bert(head=False, tied=False), tmp_path / "states")
     assert load(tmp_path / "states").config.resolved["model"]["vocabulary"]["kind"] == "unscaled"
+
+
+def test_a_bert_with_a_head_of_another_activation_is_refused(tmp_path):
+    saved(lambda: bert(hidden_act="relu"), tmp_path / "masked")
+    assert refused(tmp_path / "masked").endswith("config.json: hidden_act is 'relu'; the head of ours has gelu")
+    saved(lambda: bert(head=False, hidden_act="relu"), tmp_path / "states")
+    assert load(tmp_path / "states").config.resolved["model"]["feed_forward"]["activation"] == "relu"
 
 
 def test_end_tokens_are_found_by_name_and_by_number(tmp_path):

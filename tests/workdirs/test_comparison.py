@@ -6,6 +6,8 @@ import pytest
 
 from attention_research.cli import main
 from attention_research.workdirs.comparison import compare
+from attention_research.workdirs.figures import caption
+from attention_research.workdirs.reading import Run
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +118,19 @@ def test_evaluate_names_the_trials_of_a_study(make_run, tmp_path, capsys):
     make_run(tmp_path / "study" / "trials" / "0abc", 6)
     assert main(["evaluate", f"--workdir={tmp_path}/study"]) == 2
     assert f"its runs are its trials, such as {tmp_path}/study/trials/0abc" in capsys.readouterr().err
+
+
+def test_replicas_that_share_a_seed_have_a_curve_each(make_run, tmp_path):
+    """Their losses are averaged, and the figures name replicas instead of seeds."""
+    folder = make_run(tmp_path / "run", 6)
+    lines = []
+    for step in (2, 4):
+        for replica, loss in enumerate((1.0, 2.0, 9.0)):
+            line = {"step": step, "seed": 0, "replica": replica, "loss": loss}
+            lines += [{**line, "split": "train"}, {**line, "split": "validation", "loss": loss + 10}]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = Run.read(folder)
+    assert run.curves("loss") == {0: {2: 1.0, 4: 1.0}, 1: {2: 2.0, 4: 2.0}, 2: {2: 9.0, 4: 9.0}}
+    numbers = run.numbers()
+    assert (numbers["training_loss"], numbers["validation_loss"], numbers["best_validation_loss"]) == (4.0, 14.0, 14.0)
+    assert "replicas 0, 1, 2" in caption(run)

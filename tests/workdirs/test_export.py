@@ -192,6 +192,10 @@ def test_a_model_card_lists_scores_alone(trained, tmp_path):
     export(workdir, tmp_path / "a.safetensors")
     card = (tmp_path / "a.card.md").read_text(encoding="utf-8")
     assert [line for line in card.splitlines() if line.startswith("- ")] == ["- bleu: 12.5"]
+    numbers["replicas"] = [{"bleu": 12.5, "replica": 0}, {"bleu": 3.5, "replica": 1}]
+    (workdir / "evaluation.json").write_text(json.dumps(numbers))
+    export(workdir, tmp_path / "b.safetensors", seed=8)
+    assert "- bleu: 3.5" in (tmp_path / "b.card.md").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.slow

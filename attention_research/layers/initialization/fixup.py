@@ -31,9 +31,9 @@ from attention_research.layers.stack import Stack
 #: The standard deviation of N(0, 1) truncated to [-2, 2].
 CUT_OFF = 0.87962566103423978
 #: The kernels that are initialized to 0, and the kernels that are scaled, with m of their branch.
-ZERO = re.compile(r"(self_attention|feed_forward)(_\d+)?\.output\.kernel$")
+ZERO = re.compile(r"(self_attention|feed_forward)(_\d+)?(\.experts)?\.output\.kernel$")
 SCALED = {
-    re.compile(r"feed_forward(_\d+)?\.hidden\.kernel$"): 2,
+    re.compile(r"feed_forward(_\d+)?(\.experts)?\.hidden\.kernel$"): 2,
     re.compile(r"self_attention(_\d+)?\.(query|key|value)\.kernel$"): 4,
 }
 

@@ -18,7 +18,7 @@ from attention_research.layers.initialization.redraw import redraw
 from attention_research.signatures import PositiveFloat
 
 #: The last projection of a residual branch.
-LAST = re.compile(r"(attention|feed_forward)(_\d+)?\.output\.kernel$")
+LAST = re.compile(r"(attention|feed_forward)(_\d+)?(\.experts)?\.output\.kernel$")
 
 
 class GPT2Initialization:

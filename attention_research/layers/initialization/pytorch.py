@@ -16,14 +16,15 @@ from attention_research.layers.linear import Linear
 
 
 class PyTorchInitialization:
-    """Kernels of all linear layers, the biases of `Linear`, and the kernel of an output layer; all else stays."""
+    """Kernels of all linear layers, the biases of `Linear`, and the kernel of an output layer; all else stays, such as
+    the filters of depthwise convolutions."""
 
     def __call__(self, module: nnx.Module, rngs: nnx.Rngs) -> None:
         """Replaces the values of the linear layers of the module."""
 
         def draw(name: str, value: Array, key: Array) -> Array:
             owner = owners(module, name)[-1]
-            if name.endswith("kernel"):
+            if name.endswith("kernel") and not name.endswith("filter_kernel"):
                 fan_in = value.shape[-2]
             elif name.endswith("bias") and isinstance(owner, Linear):
                 fan_in = owner.kernel.shape[-2]

@@ -30,5 +30,6 @@ class PairClassifier(EncoderClassifier):
         """(log p of each class, aux). Without a key, dropout is off."""
         keys = (None, None) if key is None else jax.random.split(key)
         a, aux = self.vector(batch["source"], batch, keys[0])
-        b, other = self.vector(batch["other"], batch, keys[1])
+        read = {name: x for name, x in batch.items() if name != "document_frequency"}  # that of the source
+        b, other = self.vector(batch["other"], {**read, "source": batch["other"]}, keys[1])
         return self.read_out(jnp.concatenate([a, b, a * b, a - b], axis=1)), {**aux, "other": other}
