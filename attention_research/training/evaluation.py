@@ -121,10 +121,10 @@ class Trained:
         return outputs_of(lambda batch: read(model, batch), batches)
 
     def translations(
-        self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]], split: str | None = None
+        self, model: tuple[Any, Any], batches: Iterator[tuple[np.ndarray, dict]], sources: Sequence[str] | None = None
     ) -> dict[int, str]:
         """Example id -> the best hypothesis as text (`texts_of`)."""
-        return texts_of(lambda given: self._translate(model, given), self.data, batches, split)
+        return texts_of(lambda given: self._translate(model, given), self.data, batches, sources)
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Sentences -> translations by the first replica. Each sentence is cut at the maximum length of the model."""
@@ -207,7 +207,7 @@ def _evaluate_one(trained: Trained, replica: int, report: Callable[[str], None] 
         check_not_empty(data, one.split, f"evaluations.{name}.split")
     read = lambda one: trained.outputs(model, batches_of(one, data), one)
     losses = mean_losses(trainer.evaluation_step(replica), trained.placed_model(replica), batches_of(evaluation, data))
-    written = written_once(data, lambda batches, split: trained.translations(model, batches, split))
+    written = written_once(data, lambda batches, sources: trained.translations(model, batches, sources))
     scores = scores_of(evaluation, data, written, read, report)
     if isinstance(evaluation, ReadsOutputs):
         document = {**scores, **losses, "seed": trainer.seeds[replica]}

@@ -11,7 +11,7 @@ the line of the validation loss:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -29,6 +29,7 @@ from attention_research.training.trainer import Trainer
 Model = tuple[Any, Any]
 Batches = Iterator[tuple[np.ndarray, dict]]
 Evaluation = ScoresTexts | ReadsOutputs
+Written = Callable[[Evaluation, Sequence[str]], dict[int, str]]
 TEST = "test"
 
 
@@ -43,13 +44,14 @@ def check_not_empty(data: Any, split: str, key: str = "data") -> None:
         raise ConfigError(f"config.{key}: the {split} split of {data.name} is empty")
 
 
-def texts_of(translate: Callable[[Any], Any], data: Any, batches: Batches, split: str | None = None) -> dict[int, str]:
+def texts_of(
+    translate: Callable[[Any], Any], data: Any, batches: Batches, sources: Sequence[str] | None = None
+) -> dict[int, str]:
     """Example id -> the best hypothesis as text; `translate` takes the source of a batch.
 
-    With `split`, that of the batches, copied words that have no token are written as the source has them.
+    With `sources`, the texts by id, copied words that have no token are written as the source has them.
     """
     texts: dict[int, str] = {}
-    sources = None if split is None else data.text(split)[0]
     for ids, batch in batches:
         best = np.asarray(translate(source(batch)).tokens)[:, 0].tolist()
         read = None if sources is None else [sources[id] if id >= 0 else "" for id in ids.tolist()]
@@ -59,15 +61,15 @@ def texts_of(translate: Callable[[Any], Any], data: Any, batches: Batches, split
     return texts
 
 
-def written_once(data: Any, texts: Callable[[Batches, str], dict[int, str]]) -> Callable[[Evaluation], dict[int, str]]:
-    """A function from an evaluation to the texts that it scores. Evaluations of the same batches share the texts, since
-    decoding is slow."""
+def written_once(data: Any, texts: Callable[[Batches, Sequence[str]], dict[int, str]]) -> Written:
+    """A function from an evaluation and the sources of its split to the texts that it scores. Evaluations of the same
+    batches share the texts, since decoding is slow."""
     found: dict[tuple, dict[int, str]] = {}
 
-    def written(one: Evaluation) -> dict[int, str]:
+    def written(one: Evaluation, sources: Sequence[str]) -> dict[int, str]:
         key = one.split, one.batch_size, one.examples
         if key not in found:
-            found[key] = texts(batches_of(one, data), one.split)
+            found[key] = texts(batches_of(one, data), sources)
         return found[key]
 
     return written
@@ -82,7 +84,7 @@ def outputs_of(read: Callable[[dict], Any], batches: Batches) -> Iterator[tuple[
 def scores_of(
     evaluation: Evaluation,
     data: Any,
-    written: Callable[[Evaluation], dict[int, str]],
+    written: Written,
     outputs: Callable[[Evaluation], Iterator[tuple[np.ndarray, dict, dict]]],
     report: Callable[[str], None],
 ) -> dict[str, Any]:
@@ -94,7 +96,7 @@ def scores_of(
         scores: dict[str, Any] = dict(evaluation.score(outputs(evaluation), data))
         return {**scores, "summary": evaluation.summary(scores)}
     sources, references = data.text(evaluation.split)
-    texts = written(evaluation)
+    texts = written(evaluation, sources)
     ids = sorted(texts)
     hypotheses, references, sources = ([side[i] for i in ids] for side in (texts, references, sources))
     prefix = getattr(data, "prefix", "")  # it tells a text-to-text model its task, and is no part of the text
@@ -157,7 +159,7 @@ class FurtherEvaluations:
         found: dict[str, dict[str, float]] = {}
         data, mine = self.trainer.data, {path: x[replica] for path, x in self.trainer.varied.items()}
         translate = lambda given: self._translate(model, given, mine)
-        written = written_once(data, lambda batches, split: texts_of(translate, data, batches, split))
+        written = written_once(data, lambda batches, sources: texts_of(translate, data, batches, sources))
         for name, evaluation in self.evaluations.items():
             read = lambda batch, name=name: self._read[name](model, batch, mine)
             outputs = lambda one, read=read: outputs_of(read, batches_of(one, data))
