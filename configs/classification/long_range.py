@@ -15,7 +15,7 @@ listops_base   19,982,346      12,753   5000  2,000
 text_base       3,487,234       1,063  20000  1,000
 smoke               3,994         0.0      4  32
 
-`inspect` prints the parameters and FLOPs, of one training step with standard attention. The table of
+`inspect` prints these counts. GFLOP are those of one training step with standard attention. The table of
 `experiments/lra2020/table1.py` gives the accuracy and the time of ListOps and Image; after so few steps the other three
 are near chance. Each variant trains in about a minute on one core. The numbers of the first five are not comparable
 with published ones: the sequences are shorter, and Text, Retrieval and Image use other data (`data.labelled`,

@@ -13,7 +13,7 @@ stamps       342,153        5.86   1500
 slots        137,640        1.79    800
 smoke          3,907        0.01      4
 
-`inspect` prints the parameters and FLOPs, of one training step. `collages` has pictures of one to four coloured
+`inspect` prints these counts. GFLOP are those of one training step. `collages` has pictures of one to four coloured
 handwritten digits and takes a few minutes on two cores; the table of `experiments/xu2015/table1.py` gives the BLEU.
 `slots` has a Transformer whose decoder attends to seven slots instead of the 36 cells (slot attention, Locatello et al.
 2020): one run of 90 seconds on one core reached a BLEU-1 of 69. With `--config.model.encoder.kind=transformer`, which

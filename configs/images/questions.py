@@ -10,8 +10,8 @@ collages     110,674        1.26   6000
 shapes       113,877        2.24   1500
 smoke          6,316        0.01      4
 
-`inspect` prints the parameters and FLOPs, of one training step. `collages` asks which digit is at a place, which digit
-has a colour, and how many digits there are; it takes a few minutes on two cores. The table of
+`inspect` prints these counts. GFLOP are those of one training step. `collages` asks which digit is at a place, which
+digit has a colour, and how many digits there are; it takes a few minutes on two cores. The table of
 `experiments/lectures/image_qa` gives the accuracy. `shapes` is easy-vqa: one drawn shape per picture, 13 answers.
 """
 

@@ -11,7 +11,7 @@ placed        19,218        1.40   2400
 cifar10      269,722       28.28  64000
 smoke          1,320        0.00      4
 
-`inspect` prints the parameters and FLOPs, of one training step. `--config.model.features.depth=56` selects the deep
+`inspect` prints these counts. GFLOP are those of one training step. `--config.model.features.depth=56` selects the deep
 network, and `--config.model.features.shortcut.kind=none` the one without shortcuts. `fashion` takes about a minute and
 `placed` four on two cores; the tables of `experiments/he2015/degradation.py` and `experiments/woo2018/cbam.py` give the
 accuracy. `cifar10` is the network of the paper, which reports an error of 8.75 %, an accuracy of 91.25 %. It needs

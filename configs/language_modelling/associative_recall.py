@@ -5,14 +5,15 @@
     attention-research train    --config=configs/language_modelling/associative_recall.py:mixer --workdir=runs/hyena \\
         --config.model.network.self_attention.kind=hyena
 
-variant    parameters  GFLOP/step   steps  time          accuracy (read off the figure)
-attention     562,304       18.25  12,544  not recorded  100 %; guessing one of the values 25 %
-mixer         592,000       35.65  12,544  not recorded  not in the figure; Hyena 52 %
-smoke           3,104        0.00       4  seconds       it learns nothing
+variant    parameters  GFLOP/step   steps  time                  accuracy (published: read off the figure)
+attention     562,304       18.25  12,544  28 minutes, one core  100.0 % (published: 100 %); guessing a value 25 %
+mixer         592,000       35.65  12,544  not recorded          not recorded (not in the figure; Hyena 52 %)
+smoke           3,104        0.00       4  seconds               it learns nothing
 
 `attention` has two layers and learned positions, `mixer` four layers without positions, as the other rows of the
 paper's Figure 2 have; its default is linear attention. A run ends with the first epoch after which the accuracy on
-validation is at least 99 %, and has at most 64 epochs.
+validation is at least 99 %, and has at most 64 epochs. The recorded seed of `attention` has the learning rate 0.0022
+and ended after 13 epochs (experiments/zoology2023).
 """
 
 from ml_collections import ConfigDict
@@ -22,7 +23,7 @@ VARIANTS = {
     "mixer": "another mixer, 4 layers of width 64 without positions",
     "smoke": "seconds: shows that everything runs, learns nothing",
 }
-#: The steps of an epoch: 100,000 rows in batches of 512.
+#: The steps of an epoch: 100,000 sequences in batches of 512.
 EPOCH = 196
 
 

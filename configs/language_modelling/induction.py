@@ -3,15 +3,15 @@
     attention-research train    --config=configs/language_modelling/induction.py:rotary --workdir=runs/induction
     attention-research evaluate --workdir=runs/induction             # accuracy of the answers at 256 tokens
 
-variant  parameters  GFLOP/step    steps  time          accuracy at 256 tokens (printed)
+variant  parameters  GFLOP/step    steps  time          accuracy at 256 tokens (published)
 rotary      136,980        3.26  409,600  not recorded  100 %
 smoke         2,804        0.00        4  seconds       it learns nothing
 
-A row has 256 random symbols; the trigger stands once among them and once at the end, and the model is to give the
-symbol that followed it (`data.induction`). Blocks are attention alone, of width 128 and without biases, as the printed
-137K parameters imply; the number of heads, here 8, is not stated. Adam at a constant 0.0002, 8 new rows in each batch.
-A run ends once all 512 validation rows were right at five checks in a row; in the paper it has all its steps.
-experiments/mamba2023 has other position codes, and the accuracies at 64 to 4,096 tokens.
+A sequence has 256 random symbols; the trigger stands once among them and once at the end, and the model is to give the
+symbol that followed it (`data.induction`). Blocks are attention alone, of width 128 and without biases, as the
+published 137K parameters imply; the number of heads, here 8, is not stated. Adam at a constant 0.0002, 8 new sequences
+in each batch. A run ends once all 512 validation sequences were right at five consecutive checks; in the paper it has
+all its steps. experiments/mamba2023 has other position codes, and the accuracies at 64 to 4,096 tokens.
 """
 
 from ml_collections import ConfigDict
@@ -55,7 +55,7 @@ def rotary() -> ConfigDict:
         "checkpoint_every": 20_000,
         "eval_every": 1000,
         "log_every": 500,
-        "eval_batches": 64,  # all validation rows
+        "eval_batches": 64,  # all validation sequences
         "keep_best": 0,
     }
     config.evaluation = {"kind": "answers", "split": "validation", "batch_size": 64}

@@ -9,10 +9,10 @@ variant   parameters   GFLOP/step   steps   time                   accuracy
 cpu           70,784         1.74     800   50 seconds, one core   100 %; dense_synthesizer 16 %; guessing 12.5 %
 smoke          3,584         0.00       4   seconds                it learns nothing
 
-A row of 64 tokens has 8 pairs of a key and a value, and asks for each key once (`data.recall`). "Guessing" answers with
-one of the 8 values. Standard attention begins to recall suddenly, between steps 300 and 400. Its first layer finds the
-key before each value, and its second layer finds the query among these keys. The blocks have no feed-forward, as in the
-paper: `decoder.steps` lists the steps of a block. The output has its own matrix, with which the task is learned ten
+A sequence of 64 tokens has 8 pairs of a key and a value, and asks for each key once (`data.recall`). "Guessing" answers
+with one of the 8 values. Standard attention begins to recall suddenly, between steps 300 and 400. Its first layer finds
+the key before each value, and its second layer finds the query among these keys. The blocks have no feed-forward, as in
+the paper: `decoder.steps` lists the steps of a block. The output has its own matrix, with which the task is learned ten
 times sooner than with a shared one.
 """
 

@@ -6,7 +6,7 @@
 variant    what                                       time                       F1
 allamanis  the paper's model and script               the paper does not say     44.7 (the paper's mean of 10 projects)
 cpu        the same at width 64, 45 epochs            minutes on one core        experiments/allamanis2016/results
-smoke      seconds                                    seconds                    0: it learns nothing
+smoke      shows that everything runs                 seconds                    0: it learns nothing
 
 The paper's F1 is the mean of ten Java projects, with one model for each. It is quoted from memory, not read from the
 paper (published CSV). The data here are the Python standard library of the running interpreter, split by module, so

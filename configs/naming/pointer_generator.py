@@ -6,7 +6,7 @@
 variant  what                                    time                   F1
 see2017  the paper's sizes and recipe            3 to 4 days on a GPU   none: ROUGE 39.5, 17.3, 36.4 (its news articles)
 cpu      width 64, states 96, Adam               minutes on one core    experiments/see2017/results
-smoke    seconds                                 seconds                0: it learns nothing
+smoke    shows that everything runs              seconds                0: it learns nothing
 
 The paper summarises CNN / Daily Mail, which this package does not download. All variants read the Python standard
 library instead (data kind naming). `--config.model.coverage=false --config.task.kind=translation` turns coverage off,

@@ -8,10 +8,10 @@ variant  parameters  GFLOP/step  steps  time                              phonem
 cpu         435,088        5.13   2000  about 3 minutes on one core       not recorded
 smoke        11,320        0.03      4  seconds                           it learns nothing
 
-`inspect` prints the counts, of a training step of the longest words. The time is estimated from a few steps. The error
-rate is the number of edits per phoneme on held-out words, against the closest pronunciation of the word. A baseline
-that replaces each letter by one fixed sound has 43.1. BLEU is not used, because it is not meaningful for sounds.
-experiments/raffel2017/results records other encoders and attention.
+`inspect` prints these counts. GFLOP are those of one training step, here with the longest words. The time is estimated
+from a few steps. The error rate is the number of edits per phoneme on held-out words, against the closest pronunciation
+of the word. A baseline that replaces each letter by one fixed sound has 43.1. BLEU is not used, because it is not
+meaningful for sounds. experiments/raffel2017/results records other encoders and attention.
 """
 
 from ml_collections import ConfigDict

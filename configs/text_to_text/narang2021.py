@@ -5,7 +5,7 @@
 
 variant   parameters  GFLOP/step    steps  time       perplexity
 paper    223,043,328      55,860  524,288  not run    exp(1.838) (the final loss on C4 in the paper)
-gpu       48,298,496      12,856   16,384  not run    no GPU was available
+gpu       48,298,496      12,856   16,384  not run    not recorded (no GPU was available)
 cpu        1,059,072         8.3     1200  6 minutes  recorded in experiments/narang2021 (one core)
 smoke         14,320        0.02        8  seconds    it learns nothing
 

@@ -9,11 +9,11 @@ vaswani_parsing 100,384,768      17,755    100K  the paper does not say         
 cpu               1,916,928         6.1    2500  5.7 minutes on one core of an AMD EPYC     58.7 +- 9.9
 smoke               101,888         0.4       4  seconds                                    0: it learns nothing
 
-`inspect` prints the counts, of one training step. The F1 of the paper is on section 23 of the Wall Street Journal; it
-was not run here, because the text must be bought. `vaswani_parsing` reads it as pairs of files: sentences, and their
-trees as `data.trees.linearised` writes them. (With 17M sentences parsed by other parsers and 32,000 pieces, the paper
-reports 92.7.) `cpu` and `smoke` parse short trees that a small grammar generates; their F1 is not comparable with that
-on the Wall Street Journal. On this data, one bracket around all words has 29.4, and 2 layers
+`inspect` prints these counts. GFLOP are those of one training step. The F1 of the paper is on section 23 of the Wall
+Street Journal; it was not run here, because the text must be bought. `vaswani_parsing` reads it as pairs of files:
+sentences, and their trees as `data.trees.linearised` writes them. (With 17M sentences parsed by other parsers and
+32,000 pieces, the paper reports 92.7.) `cpu` and `smoke` parse short trees that a small grammar generates; their F1 is
+not comparable with that on the Wall Street Journal. On this data, one bracket around all words has 29.4, and 2 layers
 (`--config.model.num_layers=2`) reach 95.7 +- 1.1 in half the time (experiments/vaswani2017/results/table4).
 """
 
@@ -35,9 +35,9 @@ def vaswani_parsing() -> ConfigDict:
     """Section 6.3: 4 layers of width 1024, 16K pieces, beam 21, alpha 0.3, at most 300 tokens more than the input.
 
     "All other parameters remained unchanged" from the base model: 8 heads, which are 128 wide here, as in the row of
-    Table 3 with that width; feed-forward layers of 2048; 100K steps of about 25,000 tokens per side (48 packed rows of
-    512); the last 5 checkpoints averaged. The paper chose dropout and learning rate on section 22 and does not print
-    them; here they are those of the base model.
+    Table 3 with that width; feed-forward layers of 2048; 100K steps of about 25,000 tokens per side (48 packed
+    sequences of 512); the last 5 checkpoints averaged. The paper chose dropout and learning rate on section 22 and does
+    not print them; here they are those of the base model.
     """
     config = ConfigDict({"max_length": 512, "vocabulary_size": 16_000})
     config.task = {"kind": "translation", "label_smoothing": 0.1}

@@ -11,7 +11,7 @@ luong                   222,001,000    421,875  7-10 days on one GPU (the paper'
 britz                    58,327,552  2,500,000  not known here                       22.47 +- 0.27 (the paper's)
 cpu                       1,804,416      1,000  minutes on one core                  experiments/bahdanau2015/results
 strings                   1,164,416      4,000  five to ten minutes on one core      not recorded
-quick                     1,804,416        200  under two minutes on one core        a first look
+quick                     1,804,416        200  under two minutes on one core        not recorded
 smoke                        48,208          4  seconds                              0: it learns nothing
 
 The systems of the papers need WMT text, which you must provide (`attention-research data prepare` says how). They were

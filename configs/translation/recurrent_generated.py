@@ -10,9 +10,9 @@ local        481,408        2.66   1200  about 2 minutes on one core      not re
 reversed     481,408        2.66   1200  about 2 minutes on one core      not recorded
 smoke         21,160        0.04      4  seconds                          0: it learns nothing
 
-`inspect` prints the counts, of a training step of the longest sentences. Times are estimated from a few steps.
-`data.reordering_grammar` generates the sentences: BLEU measures whether words are translated and ordered correctly, and
-is not comparable with that on a natural language.
+`inspect` prints these counts. GFLOP are those of one training step, here with the longest sentences. Times are
+estimated from a few steps. `data.reordering_grammar` generates the sentences: BLEU measures whether words are
+translated and ordered correctly, and is not comparable with that on a natural language.
 """
 
 from ml_collections import ConfigDict

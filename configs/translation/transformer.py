@@ -11,12 +11,12 @@ quick          1,182,208        31.3    1000  a quarter of that                 
 vaswani_cpu    1,437,696        18.8     450  5.5 minutes on one core of an AMD EPYC   3.0: it has not learned the task
 smoke             85,376         0.6       4  seconds                                      0: it learns nothing
 
-`inspect` prints the counts, of one training step. The two models of the paper, on WMT14 English-German, were not run
-here: you must provide the data (`attention-research data prepare` says how). `cpu` and `quick` translate user interface
-strings from French to English, with a recipe for small budgets. Their BLEU and time come from benchmarks/README.md, "A
-whole job". Copying the source gives 13.7 BLEU, and a translation memory 26.9: such strings are formulaic, and their
-BLEU is not comparable with that on WMT14. `vaswani_cpu` is the paper's recipe on Bible verses, for studies of that
-recipe.
+`inspect` prints these counts. GFLOP are those of one training step. The two models of the paper, on WMT14
+English-German, were not run here: you must provide the data (`attention-research data prepare` says how). `cpu` and
+`quick` translate user interface strings from French to English, with a recipe for small budgets. Their BLEU and time
+come from benchmarks/README.md, "A whole job". Copying the source gives 13.7 BLEU, and a translation memory 26.9: such
+strings are formulaic, and their BLEU is not comparable with that on WMT14. `vaswani_cpu` is the paper's recipe on Bible
+verses, for studies of that recipe.
 """
 
 from ml_collections import ConfigDict
@@ -41,7 +41,7 @@ def get_config(variant: str) -> ConfigDict:
 
 
 def vaswani_base() -> ConfigDict:
-    """Sections 5.1-5.4: about 25,000 source and target tokens a batch (96 packed rows of 256), Noam, smoothing 0.1.
+    """Sections 5.1-5.4: about 25,000 tokens per side in a batch (96 packed sequences of 256), Noam, smoothing 0.1.
 
     Section 6.1: a checkpoint every 10 minutes (1,500 steps of 0.4 s), the last 5 averaged, beam 4.
     """
