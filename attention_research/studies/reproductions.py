@@ -1,12 +1,13 @@
-"""Printed cells beside ours, for the studies that train at the size of their paper.
+"""Published numbers and ours, for the studies that train at the size of their paper.
 
-A study is one of these if its CSV of published numbers has a column ``differs``, which says for each printed row what
-differs from the printed system. Rows with nothing there are not printed in the paper. A cell is compared if
+A study is one of these if its CSV of published numbers has a column ``differs``, which says for each published row
+what differs from the published system. Rows with nothing there are not in the paper. A cell is compared if
 `Study.compared` names its column.
 
-A printed number is inside if it could be another seed of ours: if it lies in the 95 % prediction interval of one more
-run, mean ± t s sqrt(1 + 1/n) for n seeds with sample standard deviation s, where t has n - 1 degrees of freedom. Half a
-unit of the last printed digit is allowed on both sides. One seed, or equal numbers, give an interval without width.
+A published number is inside if it could be another seed of ours: if it lies in the 95 % prediction interval of one
+more run, mean ± t s sqrt(1 + 1/n) for n seeds with sample standard deviation s, where t has n - 1 degrees of freedom.
+Half a unit of the last published digit is allowed on both sides. One seed, or equal numbers, give an interval without
+width.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _NUMBER = re.compile(r"-?(?:\d[\d,]*)?\.?\d+(?:[eE][-+]?\d+)?")
 
 @dataclasses.dataclass(frozen=True)
 class Reproduced:
-    """A printed cell of a row, and our numbers, one for each seed. `run` is whether the study trains the row.
+    """A published number of a row, and our numbers, one for each seed. `run` is whether the study trains the row.
 
-    `text` is our mean as the table prints it, and `differs` what differs from the printed system.
+    `text` is our mean as the table prints it, and `differs` what differs from the published system.
     """
 
     row: str
@@ -51,13 +52,13 @@ class Reproduced:
 
     @property
     def ratio(self) -> float | None:
-        """Our mean divided by the printed number; None without a number of ours, and for a printed 0."""
+        """Our mean divided by the published number; None without a number of ours, and for a published 0."""
         value, _ = number(self.printed)
         return statistics.fmean(self.ours) / value if self.ours and value else None
 
     @property
     def outcome(self) -> str:
-        """Whether the printed number is inside, or why there is none of ours."""
+        """Whether the published number is inside, or why there is none of ours."""
         if not self.ours:
             return UNRECORDED if self.run else UNRUN
         value, half = number(self.printed)
@@ -66,7 +67,7 @@ class Reproduced:
 
 
 def number(cell: str) -> tuple[float, float]:
-    """The first number of a printed cell, and half a unit of its last digit.
+    """The first number of a published cell, and half a unit of its last digit.
 
     >>> number("39.61"), number("5.3e-5"), number("1,024 ± 3")
     ((39.61, 0.005), (5.3e-05, 5e-07), (1024.0, 0.5))

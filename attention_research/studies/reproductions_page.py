@@ -1,4 +1,4 @@
-"""Writes docs/reproductions.md: the printed cells of the studies that train models of the published size, and ours.
+"""Writes docs/reproductions.md: published numbers of the studies that train models of the published size, and ours.
 
     python -m attention_research.studies.reproductions_page > docs/reproductions.md
 
@@ -28,27 +28,30 @@ from attention_research.studies.results import Results
 from attention_research.studies.rewriting import found_in
 from attention_research.studies.study import Study
 
-#: The page counts the cells with a difference up to this share of the printed number.
+#: The page counts the cells with a difference up to this share of the published number.
 NEAR = 0.05
 OUTCOMES = (INSIDE, OUTSIDE, UNRECORDED, UNRUN)
 
 
 def of_study(study: Study) -> list[Reproduced]:
-    """The printed cells of a study with the numbers of its record, if there is one."""
+    """The published numbers of a study with the numbers of its record, if there is one."""
     record = study.record(SCALE)
     there = record is not None and (record / records.FILE).exists()
     return cells(found_in(record) if there and record is not None else Results(study, SCALE, study.rows, ()))
 
 
 def reproduced(experiments: Path) -> dict[str, tuple[Study, list[Reproduced]]]:
-    """Name -> the study and its printed cells."""
+    """Name -> the study and its published numbers."""
     return {study.name: (study, of_study(study)) for study in studies(experiments)}
 
 
 def sentence(found: list[Reproduced]) -> str:
-    """How many of the recorded cells lie inside. README.md has this sentence."""
+    """How many published numbers have a counterpart here, and how many of them lie inside. README.md says the same."""
     counts = Counter(cell.outcome for cell in found)
-    return f"{counts[INSIDE]} of {counts[INSIDE] + counts[OUTSIDE]} printed cells"
+    return (
+        f"{counts[INSIDE] + counts[OUTSIDE]} published numbers have a recorded counterpart. {counts[INSIDE]} of them "
+        "lie in the 95% prediction interval for one more run here, or equal our number if there is only one seed."
+    )
 
 
 def near(found: list[Reproduced]) -> int:
@@ -66,14 +69,14 @@ def page(experiments: Path) -> str:
         link = f"[{name}](#{name.replace('/', '')})"
         lines.append(f"| {link} | {' | '.join(str(counts[outcome] or '') for outcome in OUTCOMES)} |")
     parts = [
-        "# Printed cells beside ours",
+        "# Published numbers and ours, at the published sizes",
         "These studies train models of the published size, on the published data or on data from the published "
-        "generator. A printed number is inside if it could be another seed of ours: it lies in the 95 % prediction "
-        "interval of one more run, give or take half a unit of its last digit. Three seeds give wide intervals. One "
-        "seed, or a model by counts, gives none, and the printed number must equal ours. The notes say what differs "
-        "from the printed system. `python -m attention_research.studies.reproductions_page` writes this page.",
-        f"{sentence(every)} that are recorded lie inside. {near(every)} of our numbers differ by at most "
-        f"{100 * NEAR:g} % from the printed ones.",
+        "generator. A published number is inside if it could be another seed of ours: it lies in the 95% prediction "
+        "interval for one more run here, give or take half a unit of its last digit. Three seeds give wide intervals. "
+        "One seed, or a model by counts, gives none, and the published number must equal ours. The notes say what "
+        "differs from the published system. "
+        "`python -m attention_research.studies.reproductions_page` writes this page.",
+        f"{sentence(every)} {near(every)} of our numbers differ by at most {100 * NEAR:g}% from the published ones.",
         "\n".join(lines),
         *(_section(study, of) for study, of in found.values()),
     ]
@@ -81,7 +84,7 @@ def page(experiments: Path) -> str:
 
 
 def _section(study: Study, found: list[Reproduced]) -> str:
-    lines = [["row", "what", "printed", "ours", "ours / printed", "interval", "printed is", NOTES]]
+    lines = [["row", "what", "published", "ours", "ours / published", "interval", "published is", NOTES]]
     columns = {what: column for column in study.columns for key, what in study.compared.items() if key == column.key}
     for cell in found:
         ends = [columns[cell.what].text(end) for end in cell.interval] if cell.ours else []

@@ -21,7 +21,7 @@ from attention_research.studies.trials import Trial
 #: The note on stale trials in tables of an earlier version, whose fingerprint was a hash of all sources.
 MARK = "stale (produced by an earlier version of the code)"
 #: The columns of a published table that are not numbers: where a row's numbers stand, which is a note of the table, and
-#: what differs from the printed system (`studies.reproductions`).
+#: what differs from the published system (`studies.reproductions`).
 SOURCE, DIFFERS = "source", "differs"
 
 

@@ -2,9 +2,9 @@
 
     attention-research reproduce g2p2018/table1 --scale=paper
 
-The printed numbers are those of the README of github.com/cmusphinx/g2p-seq2seq in the column "CMUdict latest": the
+The published numbers are those of the README of github.com/cmusphinx/g2p-seq2seq in the column "CMUdict latest": the
 dictionary without stress, in the split that its code makes (`pronunciation/en_sphinx`). The dictionary has grown a
-little since. Two rows have printed numbers and the published size. Seven rows change the attention of the recurrent
+little since. Two rows have published numbers and the published size. Seven rows change the attention of the recurrent
 model of that size. They read the word in both directions and not reversed, since monotonic attention needs the order of
 the sounds.
 """

@@ -3,9 +3,9 @@
     attention-research reproduce nanogpt2022/shakespeare --scale=paper
 
 The program is a common reference for the training of small Transformers. The row `cpu` has each of its settings
-(`configs/language_modelling/nanogpt.py`). The printed number belongs to char-rnn's edition of the plays, which is in no
-package registry; ours is another edition of the same eight plays, cut at the same length (`data.shakespeare`). The row
-`long` is the same model, trained on 27 times as many characters.
+(`configs/language_modelling/nanogpt.py`). The published number belongs to char-rnn's edition of the plays, which is in
+no package registry; ours is another edition of the same eight plays, cut at the same length (`data.shakespeare`). The
+row `long` is the same model, trained on 27 times as many characters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The figure of the study: accuracy by width for each mixer, with the printed curves."""
+"""The figure of the study: accuracy by width for each mixer, with the published curves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHANCE = 25.0
 
 
 def draw_by_width(results: Results, folder: Path) -> Figure | None:
-    """Draws the best of four rates of each mixer against the width, and the printed accuracies as diamonds."""
+    """Draws the best of four rates of each mixer against the width, and the published accuracies as diamonds."""
     found = {mixer: {w: a for w in WIDTHS if (a := best(results, mixer, w)) is not None} for mixer in MIXERS}
     found = {mixer: points for mixer, points in found.items() if points}
     if not found:

@@ -18,7 +18,7 @@ def test_the_readme_says_how_many_are_inside(root):
 
 
 def test_a_study_at_the_papers_size_compares_what_it_prints(root):
-    """It has the scale `paper`, names the compared columns, and each printed row has a compared cell and a source."""
+    """It has the scale `paper`, names the compared columns, and each published row has a compared cell and a source."""
     for study in studies(root / "experiments"):
         assert SCALE in study.scales and study.compared, study.name
         assert {column.key for column in study.columns} >= set(study.compared), study.name
