@@ -18,7 +18,9 @@ from attention_research.cli.arguments import (
 def options(parser: Parser) -> None:
     parser.add_argument("study", metavar="PAPER/TABLE", help="a study of `list studies`, or a file of yours")
     scale_option(parser)
-    parser.add_argument("--rows", type=ids, metavar="ID,ID", help="only the families of these rows (default: all rows)")
+    parser.add_argument(
+        "--rows", type=ids, metavar="ID,ID", help="only the learning-rate groups of these rows (default: all)"
+    )
     runner_options(parser, "runs/STUDY-SCALE-budget")
 
 

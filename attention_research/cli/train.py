@@ -31,10 +31,14 @@ def options(parser: Parser) -> None:
         action="store_true",
         help="train on several hosts, which JAX finds in the environment (Slurm, Open MPI, TPU pods)",
     )
-    parser.add_argument("--coordinator_address", metavar="HOST:PORT", help="with --distributed: the address of host 0")
-    parser.add_argument("--num_processes", type=positive, metavar="N", help="with --distributed: the number of hosts")
     parser.add_argument(
-        "--process_id", type=count, metavar="N", help="with --distributed: the number of this host, from 0"
+        "--coordinator_address", metavar="HOST:PORT", help="without automatic discovery: the address of host 0"
+    )
+    parser.add_argument(
+        "--num_processes", type=positive, metavar="N", help="without automatic discovery: the number of hosts"
+    )
+    parser.add_argument(
+        "--process_id", type=count, metavar="N", help="without automatic discovery: the number of this host, from 0"
     )
 
 

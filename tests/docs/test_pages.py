@@ -1,6 +1,6 @@
 """Lists in pages are complete.
 
-The page of licences names every package with data or weights, and every fault on the reliability page has a test.
+The page of licences names every package with data or weights, and every case on the reliability page has a test.
 """
 
 import ast
@@ -33,10 +33,10 @@ def test_the_page_lists_exactly_the_packages():
     assert len(packages()) > 5 and packages() == set(cells)
 
 
-def test_every_fault_of_the_page_on_reliability_has_its_test(root):
+def test_every_case_of_the_page_on_reliability_has_its_test(root):
     lines = (root / "docs" / "reliability.md").read_text(encoding="utf-8").splitlines()
-    faults = [line for line in lines if line.startswith("| ") and not line.startswith(("| fault", "| ---"))]
-    assert len(faults) > 20
-    for fault in faults:
-        (path, name), *others = re.findall(r"`([\w/]+\.py)::(\w+)`", fault)
-        assert not others and f"def {name}(" in (root / "tests" / path).read_text(encoding="utf-8"), fault
+    cases = [line for line in lines if line.startswith("| ") and not line.startswith(("| case |", "| ---"))]
+    assert len(cases) > 20
+    for case in cases:
+        (path, name), *others = re.findall(r"`([\w/]+\.py)::(\w+)`", case)
+        assert not others and f"def {name}(" in (root / "tests" / path).read_text(encoding="utf-8"), case
