@@ -28,11 +28,13 @@ MATRIX = contrib.MuonDimensionNumbers(reduction_axis=-2, output_axis=-1)
 _MATRICES = re.compile(r"\.((input|state)_)?kernel$")
 _OTHERS = re.compile(
     r"(^|\.)(vocabulary|stem|\w*convolution\w*|\w*separable\w*)\.|^(head|output)\.|blocks\.\d+\.(first|second)\.kernel$"
+    r"|(^|\.)positions\.kernel$|^features\..*\.gate\.(spatial\.)?kernel$"
 )
 
 
 def hidden(name: str) -> bool:
     """Whether a parameter is a hidden matrix: a kernel of neither the vocabulary, a head for classes nor a convolution.
+    Conditional positions and the spatial gates of image features are convolutions, too.
 
     >>> hidden("decoder.stack.segments.0.self_attention.query.kernel"), hidden("features.convolutions.0.kernel")
     (True, False)

@@ -247,12 +247,13 @@ def test_muon_is_for_hidden_matrices():
     matrices = (
         "encoder.stack.segments.0.self_attention.query.kernel", "decoder.from_context.kernel",
         "layers.cells.0.input_kernel", "stack.segments.0.feed_forward.experts.output.kernel",
-        "embedding.projection.kernel",
+        "embedding.projection.kernel", "stack.segments.0.feed_forward.gate.kernel",
     )  # fmt: skip
     others = (
         "vocabulary.output_kernel", "vocabulary.projection.kernel", "head.kernel", "output.kernel", "norm.scale",
         "features.convolutions.0.kernel", "features.segments.0.convolution_1.kernel", "features.stem.kernel",
-        "stack.segments.0.self_attention.query.bias", "positions.table", "first_kernel",
+        "stack.segments.0.self_attention.query.bias", "positions.table", "first_kernel", "encoder.positions.kernel",
+        "features.first.0.gate.kernel", "features.first.0.gate.spatial.kernel",
     )  # fmt: skip
     assert all(map(hidden, matrices)) and not any(map(hidden, others))
 
