@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from attention_research.errors import ConfigError
 from attention_research.kernels.sets import slot_attention
+from attention_research.layers.feed_forward.nested import nested_output
 from attention_research.layers.linear import Linear, glorot_uniform
 from attention_research.layers.positions.conditional import placed
 from attention_research.layers.recurrent.gru import GRUCell
@@ -74,9 +74,7 @@ class SlotEncoder(nnx.Module):
             updates, shares = slot_attention(queries, keys, values, real, epsilon=self.epsilon)
             flat = lambda z: z.reshape(-1, z.shape[-1])
             slots = self.cell(flat(updates), {"hidden": flat(slots)})["hidden"].reshape(slots.shape)
-            answers, aux = self.feed_forward(self.norm(slots))
-            if aux:
-                raise ConfigError(f"feed_forward: slots do not pass on its {', '.join(aux)}; use one without them")
+            answers = nested_output(self.feed_forward, self.norm(slots), setting="feed_forward", layer="slots")
             return slots + answers, shares
 
         slots, shares = jax.lax.scan(round_, slots, None, length=self.iterations)

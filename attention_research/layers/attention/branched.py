@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-from attention_research.errors import ConfigError
 from attention_research.layers.attention.multi_head import NOWHERE, Where
 from attention_research.layers.attention.unscaled import UnscaledAttention
+from attention_research.layers.feed_forward.nested import nested_output
 from attention_research.signatures import Child
 
 
@@ -25,7 +25,7 @@ class Branches(nnx.Module):
     """Computes sum_h alpha_h FFN(kappa_h head_h). All heads share one feed-forward; kappa and alpha are [N].
 
     kappa and alpha are initialized from U(0, 1), as in the release of Narang et al. 2021 (arXiv 2102.11972). Raises
-    ConfigError if the feed-forward returns an aux, because branches do not pass it on.
+    ConfigError if the feed-forward returns an aux (`nested_output`).
     """
 
     def __init__(self, num_heads: int, feed_forward: Callable[..., nnx.Module], *, rngs: nnx.Rngs):
@@ -38,9 +38,8 @@ class Branches(nnx.Module):
         batch, length, num_heads, _ = context.shape
         by_head = kernel.reshape(num_heads, -1, kernel.shape[-1]).astype(context.dtype)
         heads = jnp.einsum("BTNH,NHD->BTND", context, by_head) * self.kappa[...].astype(context.dtype)[:, None]
-        answers, aux = self.feed_forward(heads.reshape(batch, length * num_heads, -1))
-        if aux:
-            raise ConfigError(f"feed_forward: branches do not pass on its {', '.join(aux)}; use one without them")
+        tokens = heads.reshape(batch, length * num_heads, -1)
+        answers = nested_output(self.feed_forward, tokens, setting="feed_forward", layer="branches")
         return jnp.einsum("BTND,N->BTD", answers.reshape(heads.shape), self.alpha[...].astype(context.dtype))
 
 

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
-from attention_research.errors import ConfigError
 from attention_research.kernels import Routing
+from attention_research.layers.feed_forward.nested import nested_output
 from attention_research.layers.linear import Linear
 from attention_research.parallel.rules import ROWS
 from attention_research.parallel.scope import axis_size, constrained
@@ -45,12 +45,11 @@ class Experts(nnx.Module):
     def through(self, routing: Routing, x: Float[Array, "G S D"]) -> Float[Array, "G S D"]:
         """The sum, over the places of each token, of the gate times the output of the expert.
 
-        Raises ConfigError if an expert returns losses or figures, as another expert layer does."""
+        Raises ConfigError if an expert returns an aux, as another expert layer does (`nested_output`)."""
         sent = jnp.einsum("GSEC,GSD->EGCD", routing.dispatch.astype(x.dtype), x)
         sent = _split(_split(sent, None, ROWS), "expert", ("data", "fsdp"))  # to the experts
-        answers, aux = jax.vmap(lambda expert, x: expert(x))(self.experts, sent)
-        if aux:
-            raise ConfigError(f"feed_forward.expert: experts do not pass on its {', '.join(aux)}; use one without them")
+        answer = lambda expert, x: nested_output(expert, x, setting="feed_forward.expert", layer="experts")
+        answers = jax.vmap(answer)(self.experts, sent)
         answers = _split(_split(answers, "expert", ("data", "fsdp")), None, ROWS)  # and back
         return jnp.einsum("GSEC,EGCD->GSD", routing.combine.astype(x.dtype), answers)
 
