@@ -70,6 +70,16 @@ def equivalent(
     return learned(results, found, row, other)
 
 
+def near(
+    results: Results, row: str, key: str, number: float, margin: Margin | None, *, higher: bool = False
+) -> Comparison:
+    """Tests whether a row's number differs from a fixed number by less than a margin, as `equivalent`."""
+    ours = [value for _, value in _by_seed(results, row, key, -math.inf if higher else math.inf).values()]
+    theirs = [number] * len(ours)
+    found = within(row, "", ours, theirs, key.split(".")[1], margin, in_pairs=True, higher=higher, both=True)
+    return learned(results, found, row)
+
+
 def apart(results: Results, rows: Sequence[str], key: str, *, higher: bool = False) -> Comparison:
     """Tests whether any two of several rows differ: compares the best row with the worst. A diverged run is the worst.
 

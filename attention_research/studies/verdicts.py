@@ -31,7 +31,7 @@ from attention_research.studies.comparisons import (
     certain,
     together,
 )
-from attention_research.studies.row_comparisons import against, apart, compare, equivalent, no_worse
+from attention_research.studies.row_comparisons import against, apart, compare, equivalent, near, no_worse
 from attention_research.studies.study import CONDITION, FAILED, FIGURE, HELD, JUDGED, STATUSES, UNTESTED, Study
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ __all__ = [
     "every_seed",
     "judge",
     "margin_of",
+    "near",
     "no_worse",
+    "of_all_seeds",
     "together",
 ]
 
@@ -180,14 +182,25 @@ def every_seed(
 ) -> dict[str, Case]:
     """A case for each of these rows (id -> name) that the scale runs: what `rule` says of the numbers of its seeds.
 
-    A row without any number is not measured. A row of which a run diverged does not hold.
+    A row without any number is not measured. A row of which a run diverged does not hold. What holds for the finished
+    seeds is not tested as long as planned seeds are missing (`of_all_seeds`).
     """
     run, cases = {row.id for row in results.study.rows_at(results.scale)}, {}
     for id, name in rows.items():
         values, lost = results.values(id, key), results.diverged(id)
         if id in run:
-            cases[name] = Case(OPEN, f"{lost} diverged") if lost else rule(values) if values else Case(UNMEASURED)
+            case = rule(values) if values else Case(UNMEASURED)
+            cases[name] = Case(OPEN, f"{lost} diverged") if lost else of_all_seeds(results, id, case)
     return cases
+
+
+def of_all_seeds(results: Results, row: str, case: Case) -> Case:
+    """A case about every seed of a row: if it holds for the finished seeds and others are missing, it is not tested."""
+    entries = results.of(row)
+    missing = sum(entry.result is None for entry in entries)
+    if case.outcome != CLEAR or not missing:
+        return case
+    return Case(UNMEASURED, f"{case.numbers}, {missing} of {len(entries)} seeds missing")
 
 
 def decide(cases: Mapping[str, Case], *said: str) -> Verdict:

@@ -87,8 +87,12 @@ def quality(results: Results, better: str, worse: str, name: str) -> dict:
 
 
 def both_directions(results: Results) -> Verdict:
-    """Annotations of both directions are better than those of the forward direction, with equal width per direction."""
-    return conclude(quality(results, "search", "forward", "both directions"))
+    """Annotations of both directions give a higher BLEU than those of the forward direction, with equal width per
+    direction. The text also gives the perplexities.
+    """
+    found = quality(results, "search", "forward", "both directions")
+    perplexity = found.pop("perplexity, both directions")
+    return conclude(found).beside(perplexity.text)
 
 
 def attention_improves(results: Results) -> Verdict:

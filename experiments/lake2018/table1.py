@@ -102,7 +102,8 @@ STUDY = Study(
     published="table1.csv",
     compared={WRONG: "wrong commands, %"},
     claims="../claims.csv",
-    competence=(Competence("simple_overall", SEEN, line=5.0),),
+    # Of the paper's simple networks, even the one with attention gets 40 % of the random split wrong.
+    competence=(Competence("simple_overall", SEEN, line=5.0, rows=("*_overall", "*_best", "simple_p*", "jump_num*")),),
     verdicts={
         "attention-helps-simple-networks": attention_helps_simple_networks,
         "recurrent-models-do-not-compose": not_compositional,

@@ -31,7 +31,7 @@ from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import UNTESTED, Case, Verdict, against, between, compare, conclude, decide
 
-from .selections import ASPECTS, at_share, curve, draw_curves, draw_real, draw_reviews, reviews_of
+from .selections import ASPECTS, at_share, curve, draw_curves, draw_real, draw_reviews, per_seed, reviews_of
 
 CONFIG = "configs/rationales/reviews.py"
 #: The learning rates that the budget tries, as multiples of the config's. They go up to 8, because first 2 and then 4
@@ -129,16 +129,18 @@ ROWS = (
 
 def interpretable(results: Results) -> Verdict:
     """The precision of each generator is above that of the top words of soft attention and of random words, at the same
-    share of words."""
+    share of words. A seed that selects no word has the precision 0."""
     cases = {}
     for row in ("independent", "sequential"):
-        ours, shares = (results.values(row, f"evaluate.{name}") for name in ("precision", "selected_share"))
+        ours = [precision or 0.0 for precision in per_seed(results, row, "precision")]
         soft = curve(results, "soft_attention")
+        shares = per_seed(results, row, "selected_share")
         theirs = [at_share(pairs, share) for pairs, share in zip(soft, shares, strict=False)]
         chance = results.values(row, "evaluate.random_precision")
         words = "top words of soft attention"
-        cases[f"{row} and soft attention"] = between(row, words, ours, theirs, "precision")
-        cases[f"{row} and chance"] = between(row, "random words", ours, chance, "precision", in_pairs=True)
+        for name, others, rivals in (("soft attention", words, theirs), ("chance", "random words", chance)):
+            compared = between(row, others, ours, rivals, "precision", in_pairs=len(ours) == len(rivals), higher=True)
+            cases[f"{row} and {name}"] = compared
     chance = "evaluate.random_precision"
     cases["soft attention and chance"] = against(results, "soft_attention", "evaluate.precision", chance)
     return conclude(cases)

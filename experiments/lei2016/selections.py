@@ -27,6 +27,12 @@ def curve(results: Results, row: str) -> list[list[list[float]]]:
     return [list(pairs) for pairs in results.values(row, "evaluate.precision_at")]
 
 
+def per_seed(results: Results, row: str, name: str) -> list[Any]:
+    """A number of the evaluation for each finished seed; None where a seed has none, as without a selected word."""
+    return [entry.result["stages"]["evaluate"].get(name) for entry in results.of(row)
+            if entry.result and "evaluate" in entry.result["stages"]]  # fmt: skip
+
+
 def at_share(pairs: Sequence[Sequence[float]], share: float) -> float:
     """The precision at a share, by linear interpolation between measured ones.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attention_research.analysis.parameter_counts import weights_without_biases
 from attention_research.analysis.teacher_forced import measure_gold, measure_maps
-from attention_research.studies import Budget, Row, Study, evaluate, measure, train
+from attention_research.studies import Budget, Row, Study, competence, evaluate, measure, train
 from attention_research.studies.columns import Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.figures import Figure, heat_maps
@@ -87,7 +87,7 @@ ROWS = (
 def scores_compared(results: Results) -> Verdict:
     """Score functions are interchangeable but differ in quality.
 
-    They are interchangeable if, for a kind of attention, every score function is better than its baselines. They differ
+    They are interchangeable if, for a kind of attention, every score function learns its task. They differ
     if some two of them differ clearly in perplexity or alignment error rate. The claim holds if both are true.
     """
     cases, works, missing = {}, [], []
@@ -97,14 +97,17 @@ def scores_compared(results: Results) -> Verdict:
             planned = [row for score in SCORES if (row := f"{prefix}{place}_{score}") in run]
             rows = [row for row in planned if results.values(row, key) or results.diverged(row)]
             missing += [row for row in planned if row not in rows]
-            works += [not results.diverged(row) and not results.untrained(row) for row in rows]
+            works += [
+                not (results.diverged(row) or results.untrained(row) or competence.refusal(results, row))
+                for row in rows
+            ]
             if len(rows) > 1:
                 cases[prefix + place] = apart(results, rows, key)
     cases = together(cases)
     clear = [case.clear for case in cases.values() if case.clear is not None]
     if not clear:
         return Verdict(UNTESTED, [case.text for case in cases.values()] or "no two score functions were measured")
-    numbers = f"{sum(works)} of {len(works)} rows are better than their baselines"
+    numbers = f"{sum(works)} of {len(works)} rows have learned their task"
     numbers += f", {len(missing)} not measured" if missing else ""
     half = f"{sum(clear)} of {len(clear)} kinds of attention"
     learn = None if all(works) and missing else all(works)

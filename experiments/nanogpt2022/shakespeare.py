@@ -14,10 +14,12 @@ from attention_research.studies import Row, Scale, Study
 from attention_research.studies.columns import FLOPS, PARAMETERS, Column, fixed
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import Case, Verdict, decide, every_seed
+from attention_research.studies.verdicts import Case, Verdict, conclude, decide, every_seed, margin_of, near
 
 CONFIG = "configs/language_modelling/nanogpt.py"
 NATS = "evaluate.nats"
+#: The published loss, on the other edition.
+PUBLISHED = 1.88
 LONG = {
     "max_length": 128,
     "training.steps": 10_000,
@@ -33,10 +35,9 @@ ROWS = (
 
 
 def near_the_printed_loss(results: Results) -> Verdict:
-    """The mean loss of the row `cpu` is between 1.78 and 1.98 nats: within 0.1 of the number for the other edition."""
-    mean = lambda found: sum(found) / len(found)
-    rule = lambda found: Case.ruled(abs(mean(found) - 1.88) <= 0.1, f"{mean(found):.3f} nats")
-    return decide(every_seed(results, {"cpu": "nanoGPT's settings"}, NATS, rule))
+    """The mean loss of the row `cpu` differs from the number for the other edition by less than the claim's margin."""
+    margin = margin_of(results, "nanogpt-loss")
+    return conclude({"nanoGPT's settings": near(results, "cpu", NATS, PUBLISHED, margin)})
 
 
 def better_than_n_grams_after_longer_training(results: Results) -> Verdict:

@@ -50,13 +50,15 @@ def counts(results: Results) -> Verdict:
 
 
 def most_do_not_help(results: Results) -> Verdict:
-    """The baseline's final loss is not worse than that of more than half of the rows, within the margin of the claim
-    and corrected for the number of rows. That a row is not clearly better is not evidence, because there are few seeds.
+    """The baseline's final loss is not worse than that of more than half of all changed rows, within the margin of the
+    claim and corrected for the number of rows. That a row is not clearly better is not evidence, because there are few
+    seeds. Rows with one seed do not count; if they could turn the verdict, the claim is not tested.
 
     The margin, 0.01 nats, is twice the published standard deviation of the baseline's early loss (0.005).
     """
     margin, printed = margin_of(results, "narang-most-do-not-help"), published(results.study)
-    rows = [row.id for row in results.rows if row.id != BASELINE and len(results.values(row.id, FINAL)) > 1]
+    changed = [row for row in printed if row != BASELINE]
+    rows = [row for row in changed if len(results.values(row, FINAL)) > 1]
     if not rows or len(results.values(BASELINE, FINAL)) < 2:
         return Verdict(UNTESTED, "no row except the baseline has two seeds")
     base = float(printed[BASELINE]["final loss"])
@@ -72,8 +74,11 @@ def most_do_not_help(results: Results) -> Verdict:
     if margin is None:
         return Verdict(UNTESTED, [f"{NO_MARGIN} within which a gain counts as none", *said])
     none = sum(bool(case.clear) for case in even.values())
-    gain = f"{none} of {len(rows)} rows gain less than {margin}"
-    return Verdict(HELD if none > len(rows) / 2 else FAILED, [gain, *said])
+    others = len(changed) - len(rows)
+    gain = f"{none} of {len(rows)} rows gain less than {margin}, {others} have fewer than two seeds"
+    most = len(changed) / 2
+    status = HELD if none > most else UNTESTED if none + others > most else FAILED
+    return Verdict(status, [gain, *said])
 
 
 def gated_are_better(results: Results) -> Verdict:

@@ -11,6 +11,8 @@ from attention_research.studies.verdicts import UNTESTED, Verdict, against, comp
 CARRIED = 1.05
 #: It fails at a length if its perplexity is above this multiple.
 LOST = 1.2
+#: The schemes with which sinusoids are compared.
+RIVALS = ("alibi", "t5", "rotary", "none")
 
 
 def ratios(results: Results, row: str) -> dict[int, float]:
@@ -32,9 +34,10 @@ def carries(results: Results) -> Verdict:
     """With every scheme the model extrapolates to every longer length."""
     return conclude({
         f"{row.name} at {factor}x": against(results, row.id, f"measure.ratio_{factor}", CARRIED, higher=False)
-        for row in results.rows
+        for row in results.study.rows_at(results.scale)
         if row.id != "alibi_closed"  # the claim is about positions
-        for factor in ratios(results, row.id)
+        for factor in results.settings.get("factors", ())
+        if factor != 1
     })  # fmt: skip
 
 
@@ -67,13 +70,12 @@ def beyond_the_table() -> str:
 
 def sinusoid_fails(results: Results) -> Verdict:
     """Sinusoids fail at the longest length, and lose more than each scheme that uses distances."""
-    found = {row: ratios(results, row) for row in ("sinusoidal", "alibi", "t5", "rotary", "none")}
-    if not found["sinusoidal"] or not any(found[row] for row in ("alibi", "t5")):
-        return Verdict(UNTESTED, "sinusoids or their rivals are not measured")
-    key = f"measure.ratio_{max(found['sinusoidal'])}"
+    found = ratios(results, "sinusoidal")
+    if not found:
+        return Verdict(UNTESTED, "sinusoids are not measured")
+    key = f"measure.ratio_{max(found)}"
     cases = {"sinusoids lose": against(results, "sinusoidal", key, LOST)}
-    rivals = [row for row, values in found.items() if values and row != "sinusoidal"]
-    cases |= {f"{row} loses less": compare(results, row, "sinusoidal", key) for row in rivals}
+    cases |= {f"{row} loses less": compare(results, row, "sinusoidal", key) for row in RIVALS}
     return conclude(cases).beside(_said(results))
 
 

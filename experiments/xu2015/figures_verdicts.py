@@ -27,11 +27,11 @@ def right_place(results: Results) -> Verdict:
     """The largest weight is in the cell of the word more often than with uniform weights, and than the middle is."""
     said, cases = [], {}
     for row in ROWS:
+        for other, name in (("uniform", "uniform weights"), ("centre", "the middle")):
+            cases[f"{row}, {name}"] = against(results, row, "measure.pointing", f"measure.{other}")
         found = _means(results, row, ("pointing", "mass", "uniform", "centre"))
         if found is None:
             continue
-        for other, name in (("uniform", "uniform weights"), ("centre", "the middle")):
-            cases[f"{row}, {name}"] = against(results, row, "measure.pointing", f"measure.{other}")
         said.append(f"{row}: largest weight in the word's cell {100 * found['pointing']:.0f} %, mass there "
                     f"{100 * found['mass']:.0f} %; uniform weights {100 * found['uniform']:.0f} %, the middle "
                     f"{100 * found['centre']:.0f} %")  # fmt: skip
@@ -42,10 +42,10 @@ def moving(results: Results) -> Verdict:
     """Attention moves farther between objects than within an object, in every model."""
     said, cases = [], {}
     for row in ROWS:
+        cases[row] = against(results, row, "measure.moves_between", "measure.moves_within")
         found = _means(results, row, ("moves", "moves_within", "moves_between", "moves_shuffled"))
         if found is None:
             continue
-        cases[row] = against(results, row, "measure.moves_between", "measure.moves_within")
         said.append(f"{row}: {found['moves_within']:.2f} cells within an object, {found['moves_between']:.2f} between, "
                     f"{found['moves_shuffled']:.2f} in another order of the words")  # fmt: skip
     return conclude(cases).beside(*said)

@@ -80,12 +80,13 @@ def test_exponents_are_compared_with_the_formulas(studies):
 
 def test_the_share_of_scores_has_to_fall_with_every_size(studies):
     def judged(*shares):
-        made = results_of({f"gpt_{n}": {"measure.scores": [share]} for n, share in enumerate(shares)})
+        made = results_of({f"gpt_{n}": {"measure.scores": [share]} if share else {} for n, share in enumerate(shares)})
         rows = tuple(Row(row.id, row.name, settings={"width": n}) for n, row in enumerate(made.rows))
         found = dataclasses.replace(made, rows=rows)
         return studies["lectures/complexity"].verdicts["share-outside-attention"](found).status
 
     assert judged(0.3, 0.2, 0.1) == HELD and judged(0.3, 0.1, 0.2) == FAILED and judged(0.3) == UNTESTED
+    assert judged(0.3, None, 0.1) == judged(0.3, 0.2, None) == UNTESTED
 
 
 def test_every_crossover_is_a_case(studies):

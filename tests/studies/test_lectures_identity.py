@@ -4,7 +4,7 @@ import pytest
 from results_of import clear_cases, results_of
 
 from attention_research.studies.loading import dereference, reference
-from attention_research.studies.verdicts import FAILED, HELD
+from attention_research.studies.verdicts import FAILED, HELD, UNTESTED
 
 STUDY = "lectures/identity"
 
@@ -32,19 +32,24 @@ def test_a_shallow_residual_stack_learns_what_it_is_asked_for(study):
 
 
 def test_plain_stacks_fail_where_no_seed_is_within_the_tolerance(study):
-    judge = lambda **rows: judged(study, "identity-hard-to-learn", rows)
-    assert judge(plain_relu=errors((0.1, 0.9), (0.02, 0.8))).status == HELD
+    lost = errors((0.1, 0.9), (0.02, 0.8))
+    others = {"plain_gelu": lost, "plain_tanh": lost}
+    judge = lambda **rows: judged(study, "identity-hard-to-learn", rows | others)
+    assert judge(plain_relu=lost).status == HELD and judge().status == UNTESTED
     deep = judge(plain_relu=errors((0.001, 0.9), (0.001, None)))
     assert deep.status == FAILED and "not learned from 8 layers on" in deep.because
     assert judge(plain_relu=errors((0.1, 0.9), (0.02, 0.001))).status == FAILED
 
 
 def test_shortcuts_have_to_reach_the_tolerance_sooner_and_below_plain_ones(study):
-    judge = lambda plain, residual: judged(
-        study, "residual-makes-identity-easy", {"plain_relu": plain, "residual_relu": residual}
-    )
+    def judge(plain, residual, activations=("relu", "gelu", "tanh")):
+        rows = {f"{arm}_{name}": found for name in activations for arm, found in arms(plain, residual)}
+        return judged(study, "residual-makes-identity-easy", rows)
+
+    arms = lambda plain, residual: (("plain", plain), ("residual", residual))
     plain = errors((0.1, 0.9), (0.02, 0.8), steps=(None, None))
     assert judge(plain, errors((0.001, 0.003), (0.002, 0.002))).status == HELD
+    assert judge(plain, errors((0.001, 0.003), (0.002, 0.002)), ("relu", "gelu")).status == UNTESTED
     assert judge(plain, errors((0.5, 0.5), (0.5, 0.5), steps=(None, None))).status == FAILED
     partly = judge(plain, errors((0.001, 0.006), (0.002, 0.002)))  # the near-identity has a lower floor
     assert partly.status == FAILED and "relu, near-identity, 2 layers" in clear_cases(partly)

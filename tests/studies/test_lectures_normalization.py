@@ -5,6 +5,7 @@ import math
 import pytest
 from results_of import clear_cases, measured, results_of
 
+from attention_research.experiments.lectures.normalization.amplification import ACTIVATIONS
 from attention_research.studies.comparisons import CLEAR
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED
@@ -130,10 +131,16 @@ def test_layer_norm_has_to_stop_what_grows_begin_nothing_and_be_sooner(study):
 
     def judge(theirs=300, **growth):
         curves = {row: [[[float(at), target]]] * 3 for row, at in (("layer_norm", 50), ("none", theirs))}
-        rows = {**changes(**growth), **trained(layer_norm=40, none=80)}
+        names = [f"{name}{norm}" for name in ACTIVATIONS for norm in ("", "_norm")]
+        rows = {**changes(**{**dict.fromkeys(names, (1.0, 1.0)), **growth}), **trained(layer_norm=40, none=80)}
+        rows = {name: found for name, found in rows.items() if name not in missing}
         return judged(study, "layernorm-stops-amplification", rows, curves=curves)
 
+    missing = ()
     assert judge(tanh=(9.0, 1.0), tanh_norm=(1.0, 1.0)).status == HELD
+    missing = ("changes_gelu_norm",)
+    assert judge(tanh=(9.0, 1.0), tanh_norm=(1.0, 1.0)).status == UNTESTED
+    missing = ()
     later = judge(50, tanh=(9.0, 1.0), tanh_norm=(1.0, 1.0))
     assert later.status == FAILED and clear_cases(later) == ["change, tanh at gain 2"]
     begun = judge(tanh=(9.0, 1.0), tanh_norm=(1.0, 1.0), gelu=(1.0, 1.0), gelu_norm=(3.0, 1.0))

@@ -8,7 +8,7 @@ import pytest
 from results_of import trial
 
 from attention_research.experiments.lei2016.rationale_page import Marked, Marks, figure_of, places
-from attention_research.studies.comparisons import OPEN
+from attention_research.studies.comparisons import CLEAR, OPEN
 from attention_research.studies.results import Entry, Results, published
 from attention_research.studies.run import run_study
 from attention_research.studies.trials import configuration
@@ -76,6 +76,11 @@ def test_generators_are_judged_at_equal_share(study):
     )
     assert verdict(results(study, *rows_of(65.0, share=50.0)), id).status == HELD
     assert verdict(results(study), id).status == UNTESTED
+    empty = [one for one in rows_of(75.0) if (one.trial.row, one.trial.seed) != ("sequential", 0)]
+    empty.append(entry("sequential", 0, precision=None, selected_share=0.0, random_precision=None))
+    none = verdict(results(study, *empty), id)
+    assert none.cases["sequential and soft attention"].outcome == none.cases["sequential and chance"].outcome == OPEN
+    assert none.cases["independent and chance"].outcome == CLEAR and none.status == FAILED
     assert verdict(results(study, *rows_of(75.0)[:3]), id).status == UNTESTED  # one seed
 
 

@@ -10,7 +10,7 @@ from results_of import results_of
 
 from attention_research.config import load
 from attention_research.studies.loading import load_study
-from attention_research.studies.verdicts import FAILED, HELD
+from attention_research.studies.verdicts import FAILED, HELD, UNTESTED
 from attention_research.training.evaluation import Trained
 from attention_research.training.run import train
 
@@ -51,6 +51,12 @@ def test_other_numbers_fail(claim, row, key, value):
     numbers = printed()
     numbers[row][f"measure.{key}"] = [value] * 3
     assert status(claim, numbers) == FAILED
+
+
+def test_a_code_that_was_not_learned_says_nothing_about_longer_rows():
+    numbers = printed()
+    numbers["xpos"] = {key: [5.0] * 3 for key in numbers["xpos"]}
+    assert status("induction-attention-does-not-extrapolate", numbers) == UNTESTED
 
 
 @pytest.mark.slow

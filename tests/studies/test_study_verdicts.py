@@ -28,6 +28,7 @@ from attention_research.studies.verdicts import (
     every_seed,
     judge,
     margin_of,
+    near,
     no_worse,
 )
 
@@ -252,6 +253,31 @@ def test_every_planned_row_and_every_seed_counts():
     found = every_seed(results, {**dict(zip("abcd", "ABCD", strict=True)), "elsewhere": "not run"}, "train.loss", rule)
     assert {name: case.outcome for name, case in found.items()} == {"A": CLEAR, "B": OPEN, "C": UNMEASURED, "D": OPEN}
     assert found["D"].numbers == "1 diverged"
+    first = dataclasses.replace(results.entries[0], result=None)
+    missing = dataclasses.replace(results, entries=(first, *results.entries[1:]))
+    names = dict(zip("ab", "AB", strict=True))
+    found = every_seed(missing, names, "train.loss", rule)
+    assert found["A"] == Case(UNMEASURED, "1.1, 1 of 2 seeds missing") and found["B"].outcome == OPEN
+    entries = [
+        dataclasses.replace(e, result=None) if e.trial.row == "b" and not e.trial.seed else e for e in results.entries
+    ]
+    less = every_seed(dataclasses.replace(results, entries=tuple(entries)), names, "train.loss", rule)
+    assert less["B"].outcome == OPEN  # what does not hold for a finished seed does not hold
+
+
+def test_near_is_two_one_sided_tests():
+    from scipy.stats import ttest_1samp
+
+    values, margin = [2.026, 1.922, 1.972], Margin(0.1)
+    found = near(losses(a=values), "a", "train.loss", 1.88, margin)
+    below = ttest_1samp(values, 1.98, alternative="less").pvalue
+    above = ttest_1samp(values, 1.78, alternative="greater").pvalue
+    assert found.p == pytest.approx(max(below, above)) and found.outcome == OPEN
+    assert near(losses(a=[1.87, 1.88, 1.89]), "a", "train.loss", 1.88, margin).outcome == CLEAR
+    assert near(losses(a=[2.17, 2.18, 2.19]), "a", "train.loss", 1.88, margin).outcome == REVERSED
+    assert near(losses(a=[math.nan, 1.88, 1.88]), "a", "train.loss", 1.88, margin).outcome == OPEN
+    assert near(losses(a=[1.88]), "a", "train.loss", 1.88, margin).outcome == UNMEASURED
+    assert near(losses(a=values), "a", "train.loss", 1.88, None).outcome == UNMEASURED
 
 
 def test_averages_are_those_of_each_seed():

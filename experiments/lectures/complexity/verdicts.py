@@ -70,7 +70,10 @@ def cheaper_while_short(results: Results) -> Verdict:
     widths = results.settings.get("widths", ())
     cases = {}
     for row, name in (("attention_core", "without projections"), ("attention", "with projections")):
-        for found in results.values(row, "measure.crossovers")[:1]:
+        counted = results.values(row, "measure.crossovers")
+        if not counted:
+            cases[f"{name}, counted"] = Case(UNMEASURED)
+        for found in counted[:1]:
             for other, lengths in found.items():
                 good = all(
                     length is None or length >= (1 - SHORT) * width
@@ -81,6 +84,8 @@ def cheaper_while_short(results: Results) -> Verdict:
             if lengths := timed_crossovers(results, row, other):
                 good = all(length >= width for length, width in zip(lengths, widths, strict=True))
                 cases[f"{name} against {other}, timed"] = Case.ruled(good, _at(widths, lengths))
+            else:
+                cases[f"{name} against {other}, timed"] = Case(UNMEASURED)
     return decide(cases, *(["the length from which attention costs more, by width"] if cases else []))
 
 
@@ -172,14 +177,15 @@ def memory(results: Results) -> Verdict:
 
 def outside(results: Results) -> Verdict:
     """The share of scores and sums decreases from each published size to the next wider one."""
-    rows = [row for row in results.rows if row.id.startswith("gpt") and results.values(row.id, "measure.scores")]
-    by_width = sorted(rows, key=lambda row: row.settings["width"])
-    shares = {row.name: results.mean(row.id, "measure.scores") for row in by_width}
-    cases = {
-        f"{narrow} to {wide}": Case.ruled(shares[wide] < shares[narrow],
-                                          f"{100 * shares[narrow]:.1f} % to {100 * shares[wide]:.1f} %")
-        for narrow, wide in itertools.pairwise(shares)
-    }  # fmt: skip
+    rows = [row for row in results.rows if row.id.startswith("gpt")]
+    cases = {}
+    for narrow, wide in itertools.pairwise(sorted(rows, key=lambda row: row.settings["width"])):
+        before, after = (results.mean(row.id, "measure.scores") for row in (narrow, wide))
+        cases[f"{narrow.name} to {wide.name}"] = (
+            Case(UNMEASURED)
+            if before is None or after is None
+            else Case.ruled(after < before, f"{100 * before:.1f} % to {100 * after:.1f} %")
+        )
     return decide(cases, *(["share of scores and weighted sums at one length"] if cases else []))
 
 

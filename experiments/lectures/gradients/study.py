@@ -102,7 +102,10 @@ def vanish_or_explode(results: Results) -> Verdict:
     cases = {}
     for row in PATHS:
         slopes, fits, changes = (results.values(row.id, f"measure.{name}") for name in ("slope", "fit", "log_ratio"))
-        if row.settings["attention"] or not slopes:
+        if row.settings["attention"]:
+            continue
+        if not slopes:
+            cases[row.name] = Case.ruled(None)
             continue
         same_way = min(slopes) > 0 or max(slopes) < 0
         far = same_way and min(map(abs, changes)) >= DECADES and min(fits) >= EXPONENTIAL

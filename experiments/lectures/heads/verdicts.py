@@ -57,10 +57,11 @@ def early_local(results: Results) -> Verdict:
 
     The text also gives the distances and the pointing accuracy by layer.
     """
-    cases, said = {}, []
+    cases, said, missing = {}, [], []
     for row in ("blanks", "reviews"):
         trained, before = (_values(results, row, name) for name in ("distances", "distances_untrained"))
         if not trained:
+            missing.append(row)
             continue
         mean = lambda lists: [statistics.fmean(at) for at in zip(*lists, strict=True)]
         spell = lambda values: ", ".join(f"{value:.1f}" for value in values)
@@ -74,7 +75,7 @@ def early_local(results: Results) -> Verdict:
     if by_layer := _values(results, "blanks", "by_layer_entity"):
         shares = ", ".join(f"{statistics.fmean(at):.2f}" for at in zip(*by_layer, strict=True))
         said.append(f"accuracy of the best head for pronoun -> name by encoder layer: {shares}")
-    return conclude(cases).beside(*said)
+    return conclude(cases, untested=missing).beside(*said)
 
 
 VERDICTS: dict[str, Callable[[Results], Verdict]] = {

@@ -49,6 +49,7 @@ def hard(results: Results) -> Verdict:
     cases = {}
     for activation in ACTIVATIONS:
         errors = by_depth(results, f"plain_{activation}", "identity_errors")
+        cases[activation] = Case.ruled(None)
         if errors:
             missed = [min(at) > tolerance for at in errors]
             first = next((depth for place, depth in enumerate(depths) if all(missed[place:])), None)
@@ -71,6 +72,7 @@ def easy(results: Results) -> Verdict:
         for target, name in TARGETS.items():
             errors, rivals = (by_depth(results, row, f"{target}_errors") for row in (residual, plain))
             if not errors or not rivals:
+                cases[f"{activation}, {name}"] = Case.ruled(None)
                 continue
             steps, theirs = (middle(by_depth(results, row, f"{target}_steps")) for row in (residual, plain))
             bound = tolerance

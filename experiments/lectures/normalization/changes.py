@@ -69,7 +69,10 @@ def stops(results: Results) -> Verdict:
     The cases are those that are amplified or huge with or without layer norm.
     """
     amplified, huge, _ = amplified_activations(results)
-    cases = {}
+    rows = [f"changes_{activation}{norm}" for activation in ACTIVATIONS for norm in ("", "_norm")]
+    cases = {row: Case.ruled(None) for row in rows if not results.values(row, "measure.growth")}
+    if len(cases) == len(rows):
+        return Verdict(UNTESTED, "no activation is measured")
     for before, name, bound in ((amplified, "last_amplified", AMPLIFIED), (huge, "growth", HUGE)):
         what = "change" if name == "last_amplified" else "range"
         for activation in ACTIVATIONS:

@@ -49,13 +49,14 @@ def formula(results: Results) -> Verdict:
     cases = {}
     for slip in ("right", "sum", "root", "both"):
         lists = results.values(f"formula_{slip}", "measure.deviations")
+        name = "the formula is right" if slip == "right" else f"the mistake `{slip}` changes the output"
         if not lists:
+            cases[name] = Case(UNMEASURED)
             continue
         means = results.values(f"formula_{slip}", "measure.means")
         off = max(abs(value - 1) for one in lists for value in one), max(max(one) for one in means)
         agrees = max(results.values(f"formula_{slip}", "measure.difference"))
         equal = off[0] < ONE and off[1] < ZERO and agrees < SAME
-        name = "the formula is right" if slip == "right" else f"the mistake `{slip}` changes the output"
         cases[name] = Case.ruled(
             equal == (slip == "right"),
             f"standard deviations {_numbers(list(lists[0]))}, largest mean {brief(off[1])}, difference from the "

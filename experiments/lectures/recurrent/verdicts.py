@@ -48,6 +48,9 @@ def capacity(results: Results) -> Verdict:
         cases[f"decreases at width {width}"] = Case.ruled(all(one[-1] < one[0] for one in lists), f"{by_length} %")
     if not found:
         return Verdict(UNTESTED, "copying is not measured")
+    planned = [row.id for row in results.study.rows_at(results.scale) if row.id.startswith("copying_")]
+    missing = [row for row in planned if not results.values(row, "measure.accuracies")]
+    cases |= {f"decreases at width {row.removeprefix('copying_')}": Case.ruled(None) for row in missing}
     grows = all(a <= b for a, b in itertools.pairwise(halves)) and halves[-1] > halves[0]
     cases["a wider state lasts longer"] = Case.ruled(grows, f"below half from {', '.join(said)}")
     return decide(cases, f"accuracy at {', '.join(map(str, lengths))} symbols")

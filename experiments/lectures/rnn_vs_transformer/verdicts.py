@@ -65,11 +65,12 @@ def more_compute_but_faster(results: Results) -> Verdict:
     """The Transformer needs more operations per update than both recurrent models with attention, but fewer seconds to
     the worst of the final losses. All rows optimize the same loss.
     """
-    cases = {}
+    cases, missing = {}, []
     for row in ("lstm_attention", "rnnsearch"):
         flops = [results.values(one, "inspect.flops") for one in ("transformer", row)]
         losses = [results.values(one, "train.loss") for one in ("transformer", row)]
         if not all(flops) or not all(losses):
+            missing.append(f"time, {row}")
             continue
         more = flops[0][0] / flops[1][0]
         said = f"{more:.2f} times the operations per update of {row}"
@@ -78,7 +79,7 @@ def more_compute_but_faster(results: Results) -> Verdict:
         ours, theirs = (seconds_to_loss(results, one, wanted) for one in ("transformer", row))
         name = f"seconds to loss {wanted:.2f}:"
         cases[f"time, {row}"] = between("transformer", row, ours, theirs, name, higher=False)
-    return conclude(cases) if cases else Verdict(UNTESTED, "not measured")
+    return conclude(cases, untested=missing) if cases else Verdict(UNTESTED, "not measured")
 
 
 def no_pretraining(results: Results) -> Verdict:

@@ -55,9 +55,11 @@ def rarer(results: Results) -> Verdict:
         row = f"{set_}_bag_of_words"
         zero += results.values(row, "measure.idf_of_all_texts")
         for name, unit in (("text", "a text (mutual information)"), ("occurrence", "a text that holds it, held out")):
-            for rho in results.values(row, f"measure.{name}_bits_correlation")[:1]:
-                cases[f"{SETS[set_]}, bits of {unit}"] = Case.ruled(rho > 0, f"rank correlation with IDF {rho:+.2f}")
-    if not cases:
+            rho = next(iter(results.values(row, f"measure.{name}_bits_correlation")), None)
+            cases[f"{SETS[set_]}, bits of {unit}"] = (
+                Case.ruled(None) if rho is None else Case.ruled(rho > 0, f"rank correlation with IDF {rho:+.2f}")
+            )
+    if not zero:
         return Verdict(UNTESTED, "the bag-of-words rows were not run")
     largest = max(zero, default=math.nan)
     return decide({**cases, "IDF of a term in all texts": Case.ruled(largest == 0, f"{largest:g}")})
