@@ -110,6 +110,31 @@ def coverage_arrays(random):
     return [random.standard_normal(shape) for shape in shapes]
 
 
+def test_a_target_that_cannot_be_written_has_no_gradient():
+    """The second target is neither in the source nor in the vocabulary, and the loss leaves it out."""
+    copyable = jnp.array([[[True, False], [False, False]]])
+    given = {
+        "copy_probability": jnp.array([[0.3, 0.4]]),
+        "copy_weights": jnp.array([[[0.6, 0.4], [0.5, 0.5]]]),
+        "vocabulary_log_probability": jnp.array([[-1.0, -jnp.inf]]),
+    }
+    log_likelihood = lambda given: copy_mixture_log_probability(**given, copyable=copyable)
+    assert log_likelihood(given)[0, 1] == -jnp.inf
+    gradients = jax.grad(lambda given: jnp.sum(log_likelihood(given), where=jnp.array([[True, False]])))(given)
+    likelihood = 0.3 * 0.6 + 0.7 * np.exp(-1)  # log of this
+    wanted = {
+        "copy_probability": [[(0.6 - np.exp(-1)) / likelihood, 0.0]],
+        "copy_weights": [[[0.3 / likelihood, 0.0], [0.0, 0.0]]],
+        "vocabulary_log_probability": [[0.7 * np.exp(-1) / likelihood, 0.0]],
+    }
+    for name, found in gradients.items():
+        np.testing.assert_allclose(found, wanted[name], rtol=1e-5, err_msg=name)
+
+
+def test_without_a_step_there_is_no_coverage():
+    assert coverage_vectors(jnp.zeros((1, 0, 3))).shape == (1, 0, 3)
+
+
 def test_coverage_attention_is_the_equation():
     random = np.random.default_rng(4)
     arrays, first = coverage_arrays(random), random.random((B, S))

@@ -106,6 +106,27 @@ def test_later_keys_do_not_change_earlier_outputs(performer, normal):
     assert not np.allclose(after[:, 6:], before[:, 6:])
 
 
+@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+def test_gradients_at_very_negative_entries_are_finite_differences(is_causal, normal):
+    query, key, value = arrays(normal, is_causal)
+    given = {"query": np.array(query[:1, :3]) - 18, "key": np.array(key[:1, :3]) - 20}
+    value, weight = np.array(value[:1, :3]), np.random.default_rng(1).standard_normal((1, 3, N, HV))
+    loss64 = lambda given: np.sum(weight * quotient64(**given, value=value, phi=elu64, mask=np.ones((1, 3), bool),
+                                                      is_causal=is_causal))  # fmt: skip
+    loss = lambda given: jnp.sum(weight * linear_attention(**given, value=jnp.asarray(value), is_causal=is_causal))
+    found = jax.jit(jax.grad(loss))({name: jnp.float32(x) for name, x in given.items()})
+    for name, x in given.items():
+        wanted, h = np.zeros(x.shape), 1e-5
+        for place in np.ndindex(x.shape):
+            ends = []
+            for way in (h, -h):
+                moved = x.astype(np.float64)
+                moved[place] += way
+                ends.append(loss64({**given, name: moved}))
+            wanted[place] = (ends[0] - ends[1]) / (2 * h)
+        np.testing.assert_allclose(found[name], wanted, atol=1e-4 * np.abs(wanted).max(), err_msg=name)
+
+
 def test_elu_features_are_elu_plus_one_and_keep_small_numbers():
     x = jnp.asarray([-80.0, -3.0, -1e-3, 0.0, 0.5, 1e30], jnp.float32)
     np.testing.assert_allclose(elu_features(x)[1:], jax.nn.elu(x)[1:] + 1, rtol=1e-6)

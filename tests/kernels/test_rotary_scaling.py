@@ -101,3 +101,13 @@ def test_xpos_is_a_rotation_with_decay(offset, normal):
         zeta = (2 * p + 0.4 * H) / (1.4 * H)
         turned = z[0] * z[1].conj() * np.exp(1j * distance * 10000.0 ** (-2 * p / H)) * zeta ** (distance / 7.0)
         np.testing.assert_allclose(logits[b, n, i, j], turned.sum().real, rtol=2e-4, atol=2e-4)
+
+
+def test_powers_of_xpos_that_would_overflow_are_refused():
+    fits = jax.eval_shape(xpos, *[jax.ShapeDtypeStruct((1, 61_000, 1, 2), jnp.float32)] * 2)
+    assert fits[0].shape == (1, 61_000, 1, 2)
+    ones = jnp.ones((1, 900, 1, 2))
+    logits = jnp.einsum("BTNH,BSNH->BTS", *xpos(ones, ones, scale_base=8.0))  # near the limit
+    assert jnp.isfinite(jnp.where(jnp.tri(900, dtype=bool), logits, 0)).all()
+    with pytest.raises(ValueError, match="query: axis T: with scale_base 8 the powers allow 956 positions, got 1000"):
+        xpos(*[jnp.ones((1, 1000, 1, 2))] * 2, scale_base=8.0)

@@ -59,6 +59,16 @@ def test_chunks_and_steps_are_the_equation():
             np.testing.assert_allclose(got, want, atol=1e-5, err_msg=name)
 
 
+def test_padding_may_hold_anything():
+    real = jnp.asarray(REAL)
+    given = {name: jnp.float32(x) for name, x in GIVEN.items()}
+    filled = {name: jnp.where(real[..., None], x, jnp.nan) for name, x in given.items()}
+    run = jax.jit(lambda given: selective_scan(**given, rate=jnp.float32(RATE), mask=real))
+    (wanted, last), (found, state) = run(given), run({**filled, "query": given["query"]})
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(state, last)
+
+
 def test_the_gradient_does_not_depend_on_the_chunks():
     given = {name: jnp.float32(x) for name, x in {**GIVEN, "rate": RATE, "initial_state": STATE}.items()}
     loss = lambda given, size: jnp.sum(selective_scan(**given, chunk_size=size)[0] ** 2)

@@ -36,7 +36,8 @@ def copy_mixture_log_probability(
     applies if m is unknown and can be copied. With `released`, it applies to every unknown m, 1e-7 is added to the copy
     probability, and its logarithm is -1000 if nothing can be copied. The logarithms of lambda, of 1 - lambda and of the
     sum of kappa are at least that of the smallest normal number, with gradient 0 below it. Without `released`, the
-    result is -inf if m cannot be copied and is not in the vocabulary. Raises ValueError naming the axis.
+    result is -inf with gradient 0 if m cannot be copied and is not in the vocabulary. Raises ValueError naming the
+    axis.
 
     >>> weights = jnp.array([[[0.6, 0.3, 0.1]]])
     >>> copyable = jnp.array([[[True, False, True]]])  # the target stands at positions 0 and 2
@@ -60,7 +61,10 @@ def copy_mixture_log_probability(
     if unknown is not None:
         discouraged = unknown if released else unknown & anywhere
         by_generating = by_generating + jnp.where(discouraged, jnp.asarray(UNKNOWN, dtype), jnp.zeros((), dtype))
-    return jnp.logaddexp(by_copying, by_generating)
+    # Where both are -inf, the derivative of logaddexp would be NaN.
+    impossible = (by_copying == -jnp.inf) & (by_generating == -jnp.inf)
+    first, second = (jnp.where(impossible, jnp.zeros_like(x), x) for x in (by_copying, by_generating))
+    return jnp.where(impossible, jnp.full_like(by_copying, -jnp.inf), jnp.logaddexp(first, second))
 
 
 def _log(x: Array) -> Array:

@@ -75,6 +75,8 @@ def coverage_vectors(weights: Float[Array, "B T S"]) -> Float[Array, "B T S"]:
     """
     check_shapes(weights=(weights, "B T S"))
     weights = weights.astype(accumulator(weights.dtype))
+    if weights.shape[1] == 0:
+        return weights
     return jnp.cumsum(jnp.pad(weights[:, :-1], ((0, 0), (1, 0), (0, 0))), axis=1)
 
 

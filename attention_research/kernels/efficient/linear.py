@@ -44,7 +44,7 @@ def scaled_features(x: Float[Array, "*B H"]) -> tuple[Float[Array, "*B H"], Floa
     x = x.astype(accumulator(x.dtype))
     largest = lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True))
     log_scale = jnp.where(largest < LOW, largest, jnp.zeros_like(largest))
-    return elu_features(jnp.where(log_scale == 0, x, jnp.minimum(x - log_scale, 0))), log_scale[..., 0]
+    return elu_features(jnp.where(log_scale == 0, x, x - log_scale)), log_scale[..., 0]
 
 
 def linear_attention(

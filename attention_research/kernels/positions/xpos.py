@@ -16,6 +16,10 @@ from attention_research.kernels.integers import as_int32
 from attention_research.kernels.positions.rotary import rotary
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
+from attention_research.kernels.symbolic import symbolic
+
+#: The inverse of the largest query for which the powers leave room below the largest number.
+ROOM = 1e-6
 
 
 def xpos(
@@ -29,7 +33,7 @@ def xpos(
     """Rotates and scales queries at positions query_offset + t and keys at positions s, in float32.
 
     H must be even. A cache holds the keys before this step, since the centre moves with the queries. Raises ValueError
-    naming the argument and the axis.
+    naming the argument and the axis, also if the powers of T positions would overflow (about 61,000 with the defaults).
 
     >>> query, key = xpos(jnp.ones((1, 2, 1, 2)), jnp.ones((1, 2, 1, 2)), scale_base=1.0)
     >>> print((query * key)[0, :, 0].sum(-1))  # no decay at distance 0
@@ -41,6 +45,9 @@ def xpos(
     if H % 2:
         raise ValueError(f"query: axis H of [B T N H]: expected an even number, got {H}")
     logs = np.log((np.arange(0, H, 2) + 0.4 * H) / (1.4 * H)) / scale_base
+    longest = int(2 * np.log(ROOM * float(jnp.finfo(accumulator(query.dtype)).max)) / np.abs(logs).max())
+    if not symbolic(T) and T > longest:
+        raise ValueError(f"query: axis T: with scale_base {scale_base:g} the powers allow {longest} positions, got {T}")
 
     def scaled(x: Array, positions: Array, sign: int) -> Array:
         dtype = accumulator(x.dtype)

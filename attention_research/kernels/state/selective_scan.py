@@ -53,8 +53,9 @@ def selective_scan(
     state = jnp.zeros((B, C, H), wide) if initial_state is None else initial_state.astype(wide)
     if T == 0:
         return value, state
-    if mask is not None:
-        step_size = jnp.where(mask[..., None], step_size, jnp.zeros_like(step_size))
+    if mask is not None:  # also keys and values, because 0 times NaN is NaN
+        real = lambda x: jnp.where(mask[..., None], x, jnp.zeros_like(x))
+        step_size, key, value = real(step_size), real(key), real(value)
     size = chunk_length(T, chunk_size, by_channel=False)
     chunks = -(-T // size)
 

@@ -3,7 +3,8 @@ G_t = sum_{m<=t} log f_m.
 
 Each head has a forget gate f_m in (0, 1) at every position. For every position m after a key, up to the query, log f_m,
 which is negative, is added to the logit of the key. Constant gates f = e^-m give ALiBi with slope m, gates of 1 plain
-attention. Packed examples need no reset, because only differences within an example count. The layer computes
+attention. Packed examples need no reset, because only differences within an example count. G is one float32 sum over
+the whole row, so that differences lose digits in proportion to its size: about 1e-7 |G|. The layer computes
 log f = log sigmoid(x W + b).
 """
 
