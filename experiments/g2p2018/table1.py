@@ -16,15 +16,13 @@ from typing import Any
 
 from attention_research.studies import Row, Scale, Study
 from attention_research.studies.columns import LOSS, PARAMETERS, Column, fixed
-from attention_research.studies.comparisons import Margin
 from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import Verdict, compare, conclude, no_worse
+from attention_research.studies.verdicts import Verdict, compare, conclude, margin_of, no_worse
 
 CONFIG = "configs/pronunciation/sphinx.py"
 PHONEMES, WORDS, LINES = "evaluate.error_rate", "evaluate.word_error_rate", "evaluate.line_error_rate"
 #: The margin for "no worse", in points of the word error rate, fixed before anything was run.
-POINT = Margin(1.0)
 BOTH_DIRECTIONS = {
     "model.reverse_source": False,
     "model.encoder.kind": "bidirectional",
@@ -133,13 +131,15 @@ def transformer_is_best(results: Results) -> Verdict:
 def exact_hard_is_no_worse(results: Results) -> Verdict:
     """Exact hard attention, free or monotonic, has at most a point more wrong words than soft attention."""
     cases = {"exact hard": "hard_independent", "exact hard monotonic": "hard_monotonic"}
-    return conclude({name: no_worse(results, row, "soft", WORDS, POINT) for name, row in cases.items()})
+    margin = margin_of(results, "exact-hard-attention-suffices")
+    return conclude({name: no_worse(results, row, "soft", WORDS, margin) for name, row in cases.items()})
 
 
 def monotonic_suffices(results: Results) -> Verdict:
     """Hard monotonic attention and MoChA have at most a point more wrong words than soft attention."""
+    margin = margin_of(results, "monotonic-suffices-on-the-dictionary")
     return conclude(
-        {ALIGNMENTS[row][0]: no_worse(results, row, "soft", WORDS, POINT) for row in ("monotonic", "mocha")}
+        {ALIGNMENTS[row][0]: no_worse(results, row, "soft", WORDS, margin) for row in ("monotonic", "mocha")}
     )
 
 

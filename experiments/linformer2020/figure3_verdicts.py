@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attention_research.studies.comparisons import Margin
 from attention_research.studies.figures import Figure, canvas, caption, rows_as_points, save
 from attention_research.studies.results import Results
-from attention_research.studies.verdicts import UNTESTED, Verdict, conclude, no_worse
+from attention_research.studies.verdicts import UNTESTED, Verdict, conclude, margin_of, no_worse
 
 KEY = "evaluate.perplexity"
-#: A perplexity counts as nearly equal to that of full attention if it is higher by less than this share.
-NEAR = Margin(0.05, relative=True)
 
 
 def near(results: Results) -> Verdict:
-    """The perplexity of every Linformer is above that of full attention by less than 5 %."""
+    """The perplexity of every Linformer is above that of full attention by less than the margin of the claim."""
+    margin = margin_of(results, "linformer-quality")
     full = results.mean("full", KEY)
     rows = [row for row in results.study.rows_at(results.scale) if row.id != "full"]
     if full is None or not any(results.values(row.id, KEY) for row in rows):
         return Verdict(UNTESTED, "full attention or Linformer is not measured")
     said = [f"{row.name}: {mean / full - 1:+.1%}" for row in rows if (mean := results.mean(row.id, KEY)) is not None]
-    return conclude({row.name: no_worse(results, row.id, "full", KEY, NEAR) for row in rows}).beside(*said)
+    return conclude({row.name: no_worse(results, row.id, "full", KEY, margin) for row in rows}).beside(*said)
 
 
 def draw(results: Results, folder: Path) -> Figure | None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import statistics
 
-from attention_research.studies.comparisons import Margin
 from attention_research.studies.results import Results, published
-from attention_research.studies.verdicts import UNTESTED, Comparison, Verdict, compare, conclude, no_worse
+from attention_research.studies.verdicts import UNTESTED, Comparison, Verdict, compare, conclude, margin_of, no_worse
 
 DISTANCES = (0, 1, 2, 4, 16, 64, 256)
 PERPLEXITY, BLEU = "evaluate.perplexity", "evaluate.bleu"
 PRINTED = "BLEU En-De"
-#: A gain below this share of the perplexity counts as none (the paper's BLEU varies by 0.5 %).
-FLAT = Margin(0.03, relative=True)
 #: The clipping distance beyond which larger distances should not matter. The paper sees no variation from k = 2 on.
 LIMIT = 2
 
@@ -46,7 +43,8 @@ def relative_helps(results: Results) -> Verdict:
 
 
 def clipping(results: Results) -> Verdict:
-    """No larger k is better than k = `LIMIT` by as much as `FLAT`, and k = `LIMIT` is clearly better than k = 0.
+    """No larger k is better than k = `LIMIT` by as much as the margin of the claim, and k = `LIMIT` is clearly better
+    than k = 0. The BLEU of the paper varies by 0.5 %.
 
     Only the k that the scale runs count. Without the second condition positions would not matter to these models, and
     the claim would be empty.
@@ -55,10 +53,11 @@ def clipping(results: Results) -> Verdict:
     if not {0, LIMIT} <= means.keys():
         return Verdict(UNTESTED, f"k = 0 or k = {LIMIT} is not trained")
     limit, run = f"k_{LIMIT}", {row.id for row in results.study.rows_at(results.scale)}
+    margin = margin_of(results, "relative-clipping-distance")
     cases = {f"k = {LIMIT} against no positions": compare(results, limit, "k_0", PERPLEXITY)}
     for k in DISTANCES:
         if k > LIMIT and f"k_{k}" in run:
-            cases[f"k = {LIMIT} against {k}"] = no_worse(results, limit, f"k_{k}", PERPLEXITY, FLAT)
+            cases[f"k = {LIMIT} against {k}"] = no_worse(results, limit, f"k_{k}", PERPLEXITY, margin)
     bleu = {k: statistics.fmean(values) for k in DISTANCES if (values := results.values(f"k_{k}", BLEU))}
     said = ["perplexity by k: " + ", ".join(f"{k}: {mean:.3g}" for k, mean in means.items())]
     said += ["BLEU by k: " + ", ".join(f"{k}: {mean:.1f}" for k, mean in bleu.items())] if bleu else []

@@ -57,6 +57,12 @@ def results_of(
     return Results(made, scale, rows, tuple(entries))
 
 
+def declared(study: Study, results: Results) -> Results:
+    """The results with the claims file of a study, in which margins are declared."""
+    made = dataclasses.replace(results.study, name=study.name, path=study.path, claims=study.claims)
+    return dataclasses.replace(results, study=made)
+
+
 def with_margin(study: Study, claim: str, numbers: Mapping[str, Any], margin: str, folder: Path) -> Verdict:
     """The verdict on a claim from numbers in the form of `results_of`, if the claim's line declares this margin."""
     folder.joinpath("claims.csv").write_text(f"id,study,margin\n{claim},by/hand,{margin}\n", encoding="utf-8")

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from results_of import results_of
+from results_of import declared, results_of
 
 from attention_research.experiments.dosovitskiy2020.image_rollout import over_patches, shows_object
 from attention_research.studies.comparisons import REVERSED
@@ -98,7 +98,7 @@ GOOD, BETTER = (60, 70, 80, 88), (75, 80, 85, 89)
 
 
 def test_patches_have_to_be_learned_and_stand_beside_a_cnn(study):
-    judge = lambda *values, **others: study.verdicts[CLAIM](trained(*values, **others))
+    judge = lambda *values, **others: study.verdicts[CLAIM](declared(study, trained(*values, **others)))
     held = judge(GOOD, BETTER, BETTER, vit_250_augmented=65, cnn_250_augmented=76)
     assert held.status == HELD
     assert "the CNN above the ViT by +15.0 at 250, +10.0 at 1,000, +5.0 at 4,000, +1.0 at 16,000" in held.because

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from results_of import clear_cases, results_of
+from results_of import clear_cases, declared, results_of
 from scipy.stats import linregress
 
 from attention_research.experiments.lectures.efficient_at_scale.measures import Text
@@ -116,11 +116,11 @@ def scores(keys, metric, spread=0.1, **rows):
 
 
 def test_a_linformer_is_near_within_a_point(studies):
-    verdict = studies["linformer2020/table2"].verdicts["linformer-downstream"]
+    study = studies["linformer2020/table2"]
     rows = [row.id for row in studies["linformer2020/table2"].rows if row.id.startswith("k_")]
-    judge = lambda **values: verdict(
-        results_of(scores(("sentence", "review", "topic"), "accuracy", full=80.0, full_scratch=70.0, **values))
-    )
+    tasks = ("sentence", "review", "topic")
+    found = lambda **values: results_of(scores(tasks, "accuracy", full=80.0, full_scratch=70.0, **values))
+    judge = lambda **values: study.verdicts["linformer-downstream"](declared(study, found(**values)))
     assert judge(**dict.fromkeys(rows, 79.8)).status == HELD and len(rows) == 6
     partly = judge(**{**dict.fromkeys(rows, 75.0), "k_64": 80.5})
     assert partly.status == FAILED and clear_cases(partly) == ["Linformer k = n / 2"]

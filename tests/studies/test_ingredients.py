@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from results_of import measured, results_of
+from results_of import declared, measured, results_of
 
 from attention_research.analysis.parameter_counts import shapes
 from attention_research.studies.comparisons import REVERSED
@@ -16,7 +16,7 @@ NAMES = (*SCHEMES, "lectures/positions", "lectures/heads")
 
 def judged(study, claim, numbers, **settings):
     """The verdict's status and text, from numbers by row, with the study's own rows and the scale's settings."""
-    return study.verdicts[claim](results_of(numbers, settings=settings))
+    return study.verdicts[claim](declared(study, results_of(numbers, settings=settings)))
 
 
 @pytest.mark.parametrize("name", SCHEMES)

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from results_of import clear_cases, measured, results_of, with_margin
+from results_of import clear_cases, declared, measured, results_of, with_margin
 
 from attention_research.studies.comparisons import REVERSED
 from attention_research.studies.trials import configuration
@@ -42,8 +42,8 @@ def rows(key, **values):
 
 
 def test_projections_help_if_the_ladder_climbs(studies):
-    verdicts, key = studies["lectures/attention_layer"].verdicts, "measure.accuracy"
-    judge = lambda claim, **values: verdicts[claim](results_of(rows(key, **values)))
+    study, key = studies["lectures/attention_layer"], "measure.accuracy"
+    judge = lambda claim, **values: study.verdicts[claim](declared(study, results_of(rows(key, **values))))
     assert judge("key-value-projections-help", dot_none=0.2, dot_keys=0.9, dot_keys_values=0.9).status == HELD
     assert judge("key-value-projections-help", dot_none=0.9, dot_keys=0.9, dot_keys_values=0.9).status == FAILED
     both = {"additive_none": 0.9, "dot_none": 0.2, "dot_keys_values": 0.9}

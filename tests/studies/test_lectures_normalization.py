@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from results_of import clear_cases, measured, results_of
+from results_of import clear_cases, declared, measured, results_of
 
 from attention_research.experiments.lectures.normalization.amplification import ACTIVATIONS
 from attention_research.studies.comparisons import CLEAR
@@ -18,7 +18,7 @@ def listed(numbers):
 
 
 def judged(study, claim, rows, **made):
-    return study.verdicts[claim](results_of(rows, **made, settings={"gains": (1.0, 2.0)}))
+    return study.verdicts[claim](declared(study, results_of(rows, **made, settings={"gains": (1.0, 2.0)})))
 
 
 def test_every_row_has_the_norm_that_its_name_says(study):

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from results_of import measured, results_of
+from results_of import declared, measured, results_of
 
 from attention_research.experiments.linformer2020.length_cost import allocated, block, make
 from attention_research.experiments.linformer2020.map_spectra import described
@@ -80,7 +80,8 @@ def test_attention_is_low_rank_if_a_quarter_of_the_rank_suffices(studies):
 def test_perplexities_are_close_within_a_twentieth(studies):
     def judge(**rows):
         made = {row: {"evaluate.perplexity": [value, value + 0.1]} for row, value in rows.items()}
-        return studies["linformer2020/figure3"].verdicts["linformer-quality"](results_of(made))
+        study = studies["linformer2020/figure3"]
+        return study.verdicts["linformer-quality"](declared(study, results_of(made)))
 
     assert judge(full=40.0, k_8=41.0, k_32=39.0).status == HELD
     part = judge(full=40.0, k_8=50.0, k_32=41.0)

@@ -3,7 +3,7 @@
 import csv
 
 import pytest
-from results_of import results_of
+from results_of import declared, results_of
 
 from attention_research.studies.comparisons import REVERSED, UNMEASURED
 from attention_research.studies.run import run_study
@@ -67,7 +67,7 @@ def numbers(sounds=10.5, monotone=1.2, local=9.0, alike=1.0, early=0.4, bleu=60.
 
 
 def verdicts(study, **asked):
-    results = results_of(numbers(**asked), verdicts=study.verdicts)
+    results = declared(study, results_of(numbers(**asked), verdicts=study.verdicts))
     return {id: function(results) for id, function in study.verdicts.items()}
 
 

@@ -1,7 +1,7 @@
 """The tables of Shaw et al. 2018: every claim has a verdict, every row a config; verdicts by hand."""
 
 import pytest
-from results_of import results_of
+from results_of import declared, results_of
 
 from attention_research.studies.comparisons import OPEN, REVERSED
 from attention_research.studies.trials import configuration
@@ -50,7 +50,8 @@ def test_clipping_is_flat_past_a_limit_and_positions_have_to_matter(studies):
     def judge(values):
         """The last value is also used for k = 64 and 256."""
         rows = {f"k_{k}": x for k, x in zip((0, 1, 2, 4, 16, 64, 256), (*values, *values[-1:] * 2), strict=True)}
-        return studies[NAMES[1]].verdicts["relative-clipping-distance"](perplexities(**rows))
+        study = studies[NAMES[1]]
+        return study.verdicts["relative-clipping-distance"](declared(study, perplexities(**rows)))
 
     held = judge((90, 60, 50, 50.1, 50))
     assert held.status == HELD and "perplexity 50 (k_2) against 50 (k_16), margin 3% over 3" in held.because

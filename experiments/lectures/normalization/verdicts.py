@@ -7,7 +7,7 @@ import math
 import statistics
 
 from attention_research.studies.columns import brief
-from attention_research.studies.comparisons import UNMEASURED, Margin
+from attention_research.studies.comparisons import UNMEASURED
 from attention_research.studies.results import Results, finite
 from attention_research.studies.verdicts import (
     UNTESTED,
@@ -18,6 +18,7 @@ from attention_research.studies.verdicts import (
     compare,
     conclude,
     decide,
+    margin_of,
     no_worse,
     together,
 )
@@ -171,8 +172,9 @@ def gradients(results: Results) -> Verdict:
 
 
 def optional(results: Results) -> Verdict:
-    """Without gain and bias the perplexity increases by at most the share `SLIGHT`."""
-    return conclude({"perplexity": no_worse(results, "simple", "layer_norm", KEY, Margin(SLIGHT, relative=True))})
+    """Without gain and bias the perplexity increases by less than the margin of the claim."""
+    margin = margin_of(results, "layernorm-gain-bias-optional")
+    return conclude({"perplexity": no_worse(results, "simple", "layer_norm", KEY, margin)})
 
 
 VERDICTS = {
