@@ -19,6 +19,7 @@ thousand words differs.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import time
 from collections.abc import Callable
@@ -81,7 +82,8 @@ def parameters(kind: str, width: int) -> dict[str, Any]:
 
 
 def our_calls(form: str, kind: str, sizes: tuple[int, int, int]) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Pass -> a call that waits for its results and returns them by name. Its attribute `text` is the program."""
+    """Pass -> a call that waits for its results and returns them by name. Its attribute `program` is a function that
+    returns the compiled program. It is compiled at the first call, as in PyTorch."""
     import jax
 
     from attention_research.layers.recurrent.scan import run
@@ -106,17 +108,17 @@ def our_calls(form: str, kind: str, sizes: tuple[int, int, int]) -> dict[str, Ca
         return (out * weight).sum(), out
 
     x, values = jax.device_put((x, given["values"]))
-    forward = jax.jit(outputs).lower(values, x).compile()
-    both = jax.jit(jax.grad(loss, (0, 1), has_aux=True)).lower(values, x).compile()
+    program = lambda f: functools.cache(lambda: jax.jit(f).lower(values, x).compile())
+    forward, both = program(outputs), program(jax.grad(loss, (0, 1), has_aux=True))
 
     def once() -> dict[str, Any]:
-        return {"outputs": jax.block_until_ready(forward(values, x))}
+        return {"outputs": jax.block_until_ready(forward()(values, x))}
 
     def with_gradients() -> dict[str, Any]:
-        (of_values, of_x), out = jax.block_until_ready(both(values, x))
+        (of_values, of_x), out = jax.block_until_ready(both()(values, x))
         return {"outputs": out, "x": of_x, **of_values}
 
-    once.text, with_gradients.text = forward.as_text(), both.as_text()
+    once.program, with_gradients.program = forward, both
     return {"forward": once, "forward+backward": with_gradients}
 
 
@@ -230,7 +232,7 @@ def program_worker(kind: str, batch: int, length: int, width: int) -> dict[str, 
     from ._where import milliseconds
 
     call = our_calls("ours", kind, (batch, length, width))["forward+backward"]
-    return {"milliseconds": milliseconds(call.text, call)}
+    return {"milliseconds": milliseconds(call.program().as_text(), call)}
 
 
 def measure(

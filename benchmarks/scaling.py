@@ -192,7 +192,8 @@ def replaced(recorded: dict[str, Any], document: dict[str, Any]) -> dict[str, An
 
     Their names, the date and the revision are added to "measured_anew".
     """
-    names = document["shape"]["mechanisms"]
+    names, known = document["shape"]["mechanisms"], recorded["shape"]["mechanisms"]
+    known += [name for name in names if name not in known]
     for T, result in document["times"].items():
         for part in PASSES:
             recorded["times"][T][part] |= {name: result[part][name] for name in names if name in result[part]}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -97,7 +98,7 @@ def measure(rounds: int = ROUNDS, few: int = FEW, many: int = MANY) -> dict[str,
         log(f"round {number + 1} of {rounds}")
     figures: dict[str, Any] = {}
     for kind, by_count in taken.items():
-        less, more = (sorted(by_count[trials])[rounds // 2] for trials in (few, many))
+        less, more = (statistics.median(by_count[trials]) for trials in (few, many))
         slope = (more - less) / (many - few)
         figures[kind] = {"seconds": by_count, "a_trial_s": slope, "once_s": less - few * slope}
     for kind in kinds[1:]:

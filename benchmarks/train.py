@@ -218,8 +218,8 @@ def allocator_worker(form: str, layers: int, batch: int, steps: int) -> dict[str
 
 
 def _median_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The measurement with the median wall-clock time."""
-    return sorted(rows, key=lambda row: row["wall_ms"])[len(rows) // 2]
+    """The measurement with the median wall-clock time; of two in the middle, the shorter one."""
+    return sorted(rows, key=lambda row: row["wall_ms"])[(len(rows) - 1) // 2]
 
 
 def measure(

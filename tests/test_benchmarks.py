@@ -164,6 +164,10 @@ def test_a_mechanism_measured_anew_replaces_its_numbers_alone(root):
     assert after["exponents"]["bigbird"]["time"] == pytest.approx(1.0) and after["measured_anew"]
     changed = {name for name, power in after["exponents"].items() if power != before["exponents"][name]}
     assert changed == {"bigbird"} and after["crossings"]["bigbird"] == 1024
+    fewer = copy.deepcopy(before)
+    fewer["shape"]["mechanisms"].remove("bigbird")
+    after = scaling.replaced(fewer, anew)  # a mechanism that the record lacks
+    assert after["exponents"]["bigbird"]["time"] == pytest.approx(1.0) and after["crossings"]["bigbird"] == 1024
 
 
 @pytest.mark.long
