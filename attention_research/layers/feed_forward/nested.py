@@ -17,8 +17,8 @@ def nested_output(
     Raises ConfigError if the feed-forward returns losses or metrics, as expert layers do. The message names the
     `setting` of the feed-forward and the `layer` around it, in the plural.
 
-    >>> nested_output(lambda x: (2 * x, {}), 1.5, setting="feed_forward", layer="slots")
-    3.0
+    >>> print(nested_output(lambda x: (2 * x, {}), jnp.array([1.5]), setting="feed_forward", layer="slots"))
+    [3.]
     """
     output, aux = feed_forward(x)
     if aux:
