@@ -50,7 +50,7 @@ class BeamSearch(Search):
         return log_probabilities / length_penalty(lengths, self.alpha)
 
     def is_over(
-        self, live: Float[Array, "B K"], scores: Float[Array, "B K"], length: Int[Array, ""], limits: Int[Array, "B"]
+        self, live: Float[Array, "B K"], scores: Float[Array, "B K"], length: Int[Array, "..."], limits: Int[Array, "B"]
     ) -> Bool[Array, "B"]:
         """Whether the bound of the best live prefix is not above the score that `exact` selects."""
         del length

@@ -1,7 +1,8 @@
 """Lets decoding continue a prompt with a language model that has no source: the source is used as the prompt.
 
 Decoding begins every text with BOS. Within a row's prompt, the next prompt token has probability 1, so that every
-search takes it and the score counts only the tokens of the model. A batch may have prompts of different lengths.
+search takes it and the score counts only the tokens of the model. The length penalty of a beam search does not count
+the prompt either. A batch may have prompts of different lengths.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ class Continued:
         """The prompts unchanged: tokens, end of sentence, padding. Length limits count them in this form."""
         del key
         return source
+
+    def prompt_lengths(self, source: Mapping[str, Any]) -> Int[Array, "B"]:
+        """The number of tokens of each prompt, without the end of sentence."""
+        tokens = source["tokens"]
+        return jnp.sum((tokens != PAD) & (tokens != EOS), axis=1, dtype=jnp.int32)
 
     def start(self, memory: Mapping[str, Any], length: int | None = None) -> dict[str, Any]:
         """The cache before the first token, for texts of up to `length` tokens, including the prompts."""

@@ -61,7 +61,7 @@ class HuggingFaceBeamSearch(Search):
         return log_probabilities / jnp.maximum(lengths, 1).astype(jnp.float32) ** self.length_penalty
 
     def is_over(
-        self, live: Float[Array, "B K"], scores: Float[Array, "B K"], length: Int[Array, ""], limits: Int[Array, "B"]
+        self, live: Float[Array, "B K"], scores: Float[Array, "B K"], length: Int[Array, "..."], limits: Int[Array, "B"]
     ) -> Bool[Array, "B"]:
         """Whether a row has `beam_size` hypotheses that, by the rule of `early_stopping`, no live prefix can beat."""
         worst = scores[:, -1]

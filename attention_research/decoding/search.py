@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from attention_research.decoding import cache as rows
+from attention_research.decoding.continuation import Continued
 from attention_research.decoding.hypotheses import Decoded, length_limits, number_of_rows
 from attention_research.models.protocol import Generates
 from attention_research.tokens import BOS, EOS, PAD
@@ -34,6 +35,11 @@ def _top_k(x: Float[Array, "B N"], k: int) -> tuple[Float[Array, "B k"], Int[Arr
     return jax.lax.optimization_barrier(tuple(jax.lax.top_k(x, k)))
 
 
+def _without_prompt(lengths: Int[Array, "..."], prompts: Int[Array, "..."] | None) -> Int[Array, "..."]:
+    """The number of tokens after the prompts, at least 1; without prompts the same lengths."""
+    return lengths if prompts is None else jnp.maximum(lengths - prompts, 1)
+
+
 class Search:
     """At each position, keeps the `beam_size` best extensions of the `beam_size` best prefixes, by log-probability.
 
@@ -41,7 +47,8 @@ class Search:
     `beam_size` prefixes alive. A subclass defines the log-probability of an extension (`prices`), which extensions end
     (`ends`) and are kept (`kept`), the ranking of hypotheses (`score`), and when a row stops (`is_over`).
 
-    The result of a row does not depend on the other rows or on the padding. Each source row takes K model rows.
+    The result of a row does not depend on the other rows or on the padding. Each source row takes K model rows. The
+    lengths that `score` and `is_over` get do not count a prompt (`continuation`).
     """
 
     beam_size: int
@@ -69,9 +76,10 @@ class Search:
         raise NotImplementedError
 
     def is_over(
-        self, live: Float[Array, "B K"], scores: Float[Array, "B K"], length: Int[Array, ""], limits: Int[Array, "B"]
+        self, live: Float[Array, "B K"], scores: Float[Array, "B K"], length: Int[Array, "..."], limits: Int[Array, "B"]
     ) -> Bool[Array, "B"]:
-        """Whether a row may stop, given its live prefixes of this length and its hypotheses so far, both best first."""
+        """Whether a row may stop, given its live prefixes of this length (of all rows, or of each) and its hypotheses
+        so far, both best first."""
         raise NotImplementedError
 
     def __call__(self, model: Generates, source: Mapping[str, Array], *, max_length: int) -> Decoded:
@@ -80,6 +88,8 @@ class Search:
         start = lambda source: model.start(model.encode(source), max_length)
         axes = rows.batch_axes(start, source)
         limits = length_limits(source, self.extra_length, max_length)
+        prompts = model.prompt_lengths(source) if isinstance(model, Continued) else None
+        end = _without_prompt(limits, prompts)
         first = self._first(rows.repeat(start(source), axes, self.beam_size), number_of_rows(source), max_length)
 
         def body(state: _State) -> _State:
@@ -89,7 +99,7 @@ class Search:
             values, parents, tokens = self._candidates(state, self.prices(log_probabilities, at_limit))
             values = self.kept(values, jnp.sum(state.finished.lengths > 0, axis=1))
             ends = self.ends(tokens, at_limit)
-            finished = self._finish(state, values, parents, tokens, ends)
+            finished = self._finish(state, values, parents, tokens, ends, prompts)
             live, chosen = _top_k(jnp.where(ends, -jnp.inf, values), self.beam_size)
             parents, tokens = (jnp.take_along_axis(x, chosen, axis=1) for x in (parents, tokens))
             prefixes = jnp.take_along_axis(state.live_tokens, parents[..., None], axis=1)
@@ -104,7 +114,9 @@ class Search:
                 live_tokens=prefixes.at[:, :, state.step].set(tokens),
                 live=live,
                 finished=finished,
-                done=state.done | self.is_over(live, finished.scores, state.step + 1, limits) | at_limit,
+                done=state.done
+                | self.is_over(live, finished.scores, _without_prompt(state.step + 1, prompts), end)
+                | at_limit,
             )
 
         return jax.lax.while_loop(lambda state: ~jnp.all(state.done), body, first).finished
@@ -140,6 +152,7 @@ class Search:
         parents: Int[Array, "B C"],
         tokens: Int[Array, "B C"],
         ends: Bool[Array, "B C"],
+        prompts: Int[Array, "B"] | None,
     ) -> Decoded:
         """The best K of the finished hypotheses and of those that finish now; rows that are done do not change."""
         values, parents, tokens, ends = (x[:, : self.beam_size] for x in (values, parents, tokens, ends))
@@ -149,7 +162,7 @@ class Search:
         prefixes = jnp.take_along_axis(state.live_tokens, parents[..., None], axis=1)
         new = Decoded(
             tokens=jnp.where(ends[..., None], prefixes.at[:, :, state.step].set(tokens), PAD),
-            scores=self.score(values, length),
+            scores=self.score(values, _without_prompt(length, prompts if prompts is None else prompts[:, None])),
             log_probabilities=values,
             lengths=length,
         )

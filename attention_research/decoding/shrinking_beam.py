@@ -42,7 +42,7 @@ class ShrinkingBeamSearch(Search):
         return log_probabilities / jnp.maximum(lengths, 1).astype(jnp.float32)
 
     def is_over(
-        self, live: Float[Array, "B K"], scores: Float[Array, "B K"], length: Int[Array, ""], limits: Int[Array, "B"]
+        self, live: Float[Array, "B K"], scores: Float[Array, "B K"], length: Int[Array, "..."], limits: Int[Array, "B"]
     ) -> Bool[Array, "B"]:
         """Whether the beam is empty."""
         del scores, length, limits

@@ -11,9 +11,11 @@ from attention_research.config import build_experiment, load
 from attention_research.decoding.beam import BeamSearch
 from attention_research.decoding.continuation import Continued
 from attention_research.decoding.greedy import Greedy
+from attention_research.decoding.hugging_face import HuggingFaceBeamSearch
 from attention_research.decoding.sampling import Sampling
 from attention_research.layers.structure import abstract
 from attention_research.tokens import BOS, EOS, PAD
+from attention_research.weights import load as load_folder
 
 V, T, S, EXTRA = 13, 11, 7, 4
 SMALL = {
@@ -104,3 +106,48 @@ def test_a_beam_scores_what_the_model_added_alone(model, next_log_p):
         text = found.tokens[row, 0][: found.lengths[row, 0]].tolist()
         added = sum(next_log_p(text[:place])[text[place]] for place in range(start, len(text)))
         np.testing.assert_allclose(found.log_probabilities[row, 0], added, rtol=2e-5, atol=2e-5)
+        penalty = ((5 + len(text) - start) / 6) ** 0.6
+        np.testing.assert_allclose(found.scores[row, 0], added / penalty, rtol=2e-5, atol=2e-5)
+
+
+def test_the_length_penalty_counts_what_the_model_added_as_theirs(tmp_path):
+    """Hypotheses and scores of `generate` with num_beams in PyTorch, for prompts of different lengths."""
+    torch = pytest.importorskip("torch", reason="PyTorch's CPU wheel is for Python 3.11 only")
+    transformers = pytest.importorskip("transformers", reason="Hugging Face Transformers is not installed")
+    size, beams, extra, longest = 11, 3, 7, 23
+    end = size - 1
+    torch.manual_seed(1)
+    theirs = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=size, n_embd=10, n_layer=1, n_head=2, n_inner=13, n_positions=longest,
+                                bos_token_id=end, eos_token_id=end)
+    ).eval()  # fmt: skip
+    with torch.no_grad():
+        for x in theirs.parameters():
+            x.add_(0.3 * torch.randn_like(x)) if x.ndim == 1 else x.normal_(std=1.2 * x.shape[-1] ** -0.5)
+    theirs.save_pretrained(tmp_path)
+    loaded = load_folder(tmp_path)
+    prompts = [np.random.default_rng(row).integers(0, end, length) for row, length in enumerate((9, 4, 12, 7))]
+    rows = np.zeros((len(prompts), 13), np.int32)
+    for row, prompt in zip(rows, prompts, strict=True):
+        row[: len(prompt) + 1] = [*(loaded.numbering.ours[token] for token in prompt), EOS]
+
+    @jax.jit
+    def run(parameters, penalty):
+        search = HuggingFaceBeamSearch(beam_size=beams, length_penalty=penalty, extra_length=extra)
+        return search(Continued(loaded.structure.merge(parameters)), {"tokens": jnp.asarray(rows)}, max_length=longest)
+
+    for penalty in (1.0, 2.0, -1.0):
+        found = jax.device_get(run(loaded.parameters, penalty))
+        for row, prompt in enumerate(prompts):
+            with torch.no_grad():
+                given = torch.tensor([[end, *prompt]])
+                want = theirs.generate(
+                    given, attention_mask=torch.ones_like(given), num_beams=beams, num_return_sequences=beams,
+                    do_sample=False, length_penalty=penalty, max_new_tokens=extra + 1, pad_token_id=end,
+                    return_dict_in_generate=True, output_scores=True,
+                )  # fmt: skip
+            for rank, sequence in enumerate(want.sequences[:, 1 + len(prompt) :].tolist()):
+                added = sequence[: sequence.index(end) + 1] if end in sequence else sequence
+                ours = found.tokens[row, rank, len(prompt) : found.lengths[row, rank]]
+                assert [loaded.numbering.theirs[token] for token in ours] == added
+            np.testing.assert_allclose(found.scores[row], want.sequences_scores, rtol=1e-4)
