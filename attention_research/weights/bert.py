@@ -15,7 +15,7 @@ import numpy as np
 from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.errors import ConfigError
 from attention_research.weights.activations import activation
-from attention_research.weights.tensors import Entry, dense, norm
+from attention_research.weights.tensors import Entry, dense, norm, refuse_others
 
 EXPECTED = {"position_embedding_type": "absolute", "is_decoder": False}
 TASK = "text_to_text"
@@ -32,6 +32,10 @@ def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[
         raise ConfigError(
             f"{folder.path / 'config.json'}: hidden_act is {theirs['hidden_act']!r}; the head of ours has gelu"
         )
+    if _has_head(tensors):
+        table = f"{_start(tensors)}embeddings.word_embeddings.weight"
+        copies = {f"{HEAD}.decoder.weight": table, f"{HEAD}.decoder.bias": f"{HEAD}.bias"}
+        refuse_others(folder, tensors, copies)
     return {
         "kind": "transformer_encoder",
         "num_layers": theirs["num_hidden_layers"],
@@ -62,7 +66,7 @@ def layers(folder: CheckpointFolder) -> dict[str, int]:
 
 def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list[Entry]:
     """The entries of all our arrays."""
-    start = "bert." if any(name.startswith("bert.") for name in tensors) else ""
+    start = _start(tensors)
     ours, theirs, numbering = "encoder.stack.segments.0", f"{start}encoder.layer.{{}}", folder.numbering
     first = tensors.get(f"{start}embeddings.token_type_embeddings.weight", np.zeros((1, 1), np.float32))[0]
     found = [
@@ -83,6 +87,11 @@ def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list
     found.append(Entry("vocabulary.bias", f"{HEAD}.bias", numbering.bias))
     found += dense("vocabulary.transform", f"{HEAD}.transform.dense")
     return [*found, *norm("vocabulary.norm", f"{HEAD}.transform.LayerNorm")]
+
+
+def _start(tensors: Mapping[str, np.ndarray]) -> str:
+    """The beginning of their names, which a file without a head leaves out."""
+    return "bert." if any(name.startswith("bert.") for name in tensors) else ""
 
 
 def _has_head(tensors: Mapping[str, np.ndarray]) -> bool:

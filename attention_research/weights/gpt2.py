@@ -10,7 +10,7 @@ import numpy as np
 
 from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.weights.activations import activation
-from attention_research.weights.tensors import Entry, norm
+from attention_research.weights.tensors import Entry, norm, refuse_others
 
 #: Settings of config.json that change the equations -> the only supported value.
 EXPECTED = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False,
@@ -21,7 +21,8 @@ TASK = "text_to_text"
 
 
 def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
-    """(the model section of the config, the largest length)."""
+    """(the model section of the config, the largest length). Raises ConfigError for an output matrix of its own."""
+    refuse_others(folder, tensors, {"lm_head.weight": f"{_start(tensors)}wte.weight"})
     theirs = folder.config
     width = theirs["n_embd"]
     return {
@@ -54,7 +55,7 @@ def layers(folder: CheckpointFolder) -> dict[str, int]:
 
 def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list[Entry]:
     """The entries of all our arrays. GPT-2 has Conv1D kernels [in out], with queries, keys and values concatenated."""
-    start = "transformer." if any(name.startswith("transformer.") for name in tensors) else ""
+    start = _start(tensors)
     ours, theirs = "decoder.stack.segments.0", f"{start}h.{{}}"
     found = [
         Entry("vocabulary.table", f"{start}wte.weight", folder.numbering.rows),
@@ -75,6 +76,11 @@ def entries(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> list
         found += [Entry(f"{ours}.{name}.kernel", f"{theirs}.{other}.weight")]
         found += [Entry(f"{ours}.{name}.bias", f"{theirs}.{other}.bias")]
     return found
+
+
+def _start(tensors: Mapping[str, np.ndarray]) -> str:
+    """The beginning of their names, which a file without a head leaves out."""
+    return "transformer." if any(name.startswith("transformer.") for name in tensors) else ""
 
 
 def _third(number: int, x: np.ndarray) -> np.ndarray:

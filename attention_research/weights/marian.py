@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from attention_research.data.hugging_face_folder import CheckpointFolder
+from attention_research.errors import ConfigError
+from attention_research.layers.positions.sinusoidal_halves import sinusoidal_halves
 from attention_research.weights.activations import activation
-from attention_research.weights.tensors import Entry, dense, norm
+from attention_research.weights.tensors import Entry, dense, norm, refuse_others
 
 EXPECTED = {"share_encoder_decoder_embeddings": True, "tie_word_embeddings": True}
 SIDES = {"encoder": ("self_attn", "final"), "decoder": ("self_attn", "encoder_attn", "final")}
@@ -23,11 +25,21 @@ DATA: dict[str, Any] = {
     "batching": {"kind": "buckets", "boundaries": (32, 64)},
 }
 TASK = "translation"
+#: The largest error of a sinusoid that was stored in 16 bits.
+ROUNDING = 0.005
 
 
 def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
-    """(the model section of the config, the largest length)."""
+    """(the model section of the config, the largest length). Raises ConfigError for a second table, and for positions
+    that are not sinusoids."""
     theirs = folder.config
+    copies = ("lm_head.weight", *(f"model.{side}.embed_tokens.weight" for side in SIDES))
+    refuse_others(folder, tensors, dict.fromkeys(copies, "model.shared.weight"))
+    sinusoids = np.asarray(sinusoidal_halves(theirs["max_position_embeddings"], theirs["d_model"]))
+    for name in (f"model.{side}.embed_positions.weight" for side in SIDES):
+        found = tensors.get(name, sinusoids)
+        if found.shape != sinusoids.shape or not np.allclose(found, sinusoids, rtol=0, atol=ROUNDING):
+            raise ConfigError(f"{folder.path}: tensor {name} differs from sinusoids, which ours has")
     act = activation(folder, "activation_function")
 
     def side(name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.errors import ConfigError
-from attention_research.weights.tensors import Entry, transposed
+from attention_research.weights.tensors import Entry, refuse_others, transposed
 
 EXPECTED: dict[str, Any] = {}
 #: feed_forward_proj -> our feed-forward.
@@ -35,6 +35,7 @@ TASK = "text_to_text"
 def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], int]:
     """(the model section of the config, the largest length)."""
     theirs = folder.config
+    refuse_others(folder, tensors, {f"{side}.embed_tokens.weight": "shared.weight" for side in SUBLAYERS})
     kind = theirs.get("feed_forward_proj", "relu")
     if kind not in FEED_FORWARDS:
         expected = f"expected one of {', '.join(FEED_FORWARDS)}"

@@ -66,6 +66,14 @@ def _renamed(name: str) -> str:
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
+def refuse_others(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray], copies: Mapping[str, str]) -> None:
+    """Raises ConfigError if a tensor of `copies` (name -> the tensor that ours has in its place) is in the file and
+    differs, because Transformers uses it."""
+    for name, first in copies.items():
+        if {name, first} <= tensors.keys() and not np.array_equal(tensors[name], tensors[first]):
+            raise ConfigError(f"{folder.path}: tensor {name} differs from {first}; ours has one for both")
+
+
 @dataclasses.dataclass(frozen=True)
 class Entry:
     """Our array `ours` is `change` of the tensor `theirs`. {} stands for the layer: all layers are stacked."""

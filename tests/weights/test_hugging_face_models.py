@@ -270,6 +270,47 @@ def test_a_bert_with_an_output_matrix_of_its_own_is_refused(tmp_path):
     assert load(tmp_path / "states").config.resolved["model"]["vocabulary"]["kind"] == "unscaled"
 
 
+#: (model, tensor) -> the start of the tensor's name in the file, and what ours has in its place.
+OWN = {
+    ("gpt2", "lm_head.weight"): "transformer.wte.weight",
+    ("bert", "cls.predictions.decoder.weight"): "bert.embeddings.word_embeddings.weight",
+    ("bert", "cls.predictions.decoder.bias"): "cls.predictions.bias",
+    ("marian", "lm_head.weight"): "model.shared.weight",
+    ("marian", "model.encoder.embed_tokens.weight"): "model.shared.weight",
+    ("marian", "model.decoder.embed_tokens.weight"): "model.shared.weight",
+    ("t5", "encoder.embed_tokens.weight"): "shared.weight",
+    ("t5", "decoder.embed_tokens.weight"): "shared.weight",
+}
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert", "marian", "t5"])
+def test_a_second_copy_of_a_tensor_is_read_only_if_it_is_equal(tmp_path, kind):
+    """Transformers reads the copy of a file, and does not tie it to a tensor that differs."""
+    model = saved(MAKERS[kind], tmp_path)
+    arrays = load_file(tmp_path / "model.safetensors")
+    before, ids = load(tmp_path).parameters, their_ids()
+    logits = logits_of_theirs(kind, model, ids, ids)
+    for (_, name), first in ((place, first) for place, first in OWN.items() if place[0] == kind):
+        save_file({**arrays, name: arrays[first]}, tmp_path / "model.safetensors")
+        for ours, x in load(tmp_path).parameters.items():
+            np.testing.assert_array_equal(x, before[ours])
+        other = np.random.default_rng(0).standard_normal(arrays[first].shape).astype(np.float32)
+        save_file({**arrays, name: other}, tmp_path / "model.safetensors")
+        again = type(model).from_pretrained(tmp_path).eval()
+        assert np.abs(logits_of_theirs(kind, again, ids, ids) - logits).max() > 0.1, name
+        assert refused(tmp_path).endswith(f"{tmp_path}: tensor {name} differs from {first}; ours has one for both")
+
+
+def test_positions_of_a_marian_that_are_no_sinusoids_are_refused(tmp_path):
+    model = saved(marian, tmp_path)
+    arrays, name = load_file(tmp_path / "model.safetensors"), "model.encoder.embed_positions.weight"
+    table = model.model.encoder.embed_positions.weight.detach().numpy()
+    save_file({**arrays, name: table.astype(np.float16)}, tmp_path / "model.safetensors")
+    load(tmp_path)
+    save_file({**arrays, name: table[::-1].copy()}, tmp_path / "model.safetensors")
+    assert refused(tmp_path).endswith(f"{tmp_path}: tensor {name} differs from sinusoids, which ours has")
+
+
 def test_a_bert_with_a_head_of_another_activation_is_refused(tmp_path):
     saved(lambda: bert(hidden_act="relu"), tmp_path / "masked")
     assert refused(tmp_path / "masked").endswith("config.json: hidden_act is 'relu'; the head of ours has gelu")

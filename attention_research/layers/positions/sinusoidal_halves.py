@@ -15,6 +15,12 @@ from attention_research.layers.positions.bounds import rows_at
 from attention_research.signatures import Positive
 
 
+def sinusoidal_halves(length: int, width: int) -> Float[Array, "length width"]:
+    """The table: row p has the sines of position p, then its cosines."""
+    interleaved = sinusoidal_positions(length, width)
+    return jnp.concatenate([interleaved[:, 0::2], interleaved[:, 1::2]], axis=1)
+
+
 class SinusoidalHalves(nnx.Module):
     """Adds sinusoidal encodings to the embeddings.
 
@@ -26,6 +32,5 @@ class SinusoidalHalves(nnx.Module):
         self.width, self.max_length = width, max_length
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
-        interleaved = sinusoidal_positions(self.max_length, self.width)
-        table = jnp.concatenate([interleaved[:, 0::2], interleaved[:, 1::2]], axis=1)
+        table = sinusoidal_halves(self.max_length, self.width)
         return x + rows_at("sinusoidal", table, x, positions)
