@@ -23,6 +23,11 @@ FEED_FORWARDS = {
     "relu": {"kind": "dense", "activation": "relu"},
     "gated-gelu": {"kind": "gated", "activation": "gelu"},
 }
+#: feed_forward_proj -> the settings that it implies. Transformers computes with those of config.json, if there are any.
+IMPLIED = {
+    "relu": {"dense_act_fn": "relu", "is_gated_act": False},
+    "gated-gelu": {"dense_act_fn": "gelu_new", "is_gated_act": True},
+}
 #: T5 has no table of positions, so this is the length of its pre-training.
 LENGTH = 512
 SUBLAYERS = {"encoder": ("self_attention", "feed_forward"),
@@ -40,6 +45,10 @@ def model(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray]) -> tuple[
     if kind not in FEED_FORWARDS:
         expected = f"expected one of {', '.join(FEED_FORWARDS)}"
         raise ConfigError(f"{folder.path / 'config.json'}: feed_forward_proj is {kind!r}; {expected}")
+    for key, implied in IMPLIED[kind].items():
+        if (found := theirs.get(key, implied)) != implied:
+            expected = f"expected that of feed_forward_proj {kind!r}, {implied!r}"
+            raise ConfigError(f"{folder.path / 'config.json'}: {key} is {found!r}; {expected}")
     pre_norm = lambda side: {"steps": tuple(("norm", one, "dropout", "residual") for one in SUBLAYERS[side]),
                              "num_layers": layers(folder)[side], "final_norm": True}  # fmt: skip
     return {

@@ -311,6 +311,26 @@ def test_positions_of_a_marian_that_are_no_sinusoids_are_refused(tmp_path):
     assert refused(tmp_path).endswith(f"{tmp_path}: tensor {name} differs from sinusoids, which ours has")
 
 
+@pytest.mark.parametrize(("proj", "said"), [("relu", "relu"), ("gated-gelu", "gelu_new")])
+def test_an_activation_of_t5_that_its_feed_forward_does_not_imply_is_refused(tmp_path, proj, said):
+    """Transformers computes with dense_act_fn and is_gated_act, whatever feed_forward_proj implies."""
+    model = saved(lambda: t5(proj), tmp_path)
+    assert model.config.dense_act_fn == said and model.config.is_gated_act == (proj != "relu")
+    path = tmp_path / "config.json"
+    before, ids = json.loads(path.read_text()), their_ids()
+    path.write_text(json.dumps({**before, "dense_act_fn": said, "is_gated_act": proj != "relu"}))
+    load(tmp_path)
+    path.write_text(json.dumps({**before, "dense_act_fn": "silu"}))
+    again = type(model).from_pretrained(tmp_path).eval()
+    assert np.abs(logits_of_theirs("t5", again, ids, ids) - logits_of_theirs("t5", model, ids, ids)).max() > 0.01
+    line = f"config.json: dense_act_fn is 'silu'; expected that of feed_forward_proj {proj!r}, {said!r}"
+    assert refused(tmp_path).endswith(line)
+    line = (
+        f"config.json: is_gated_act is {proj == 'relu'}; expected that of feed_forward_proj {proj!r}, {proj != 'relu'}"
+    )
+    assert refused(tmp_path, is_gated_act=proj == "relu", dense_act_fn=said).endswith(line)
+
+
 def test_a_bert_with_a_head_of_another_activation_is_refused(tmp_path):
     saved(lambda: bert(hidden_act="relu"), tmp_path / "masked")
     assert refused(tmp_path / "masked").endswith("config.json: hidden_act is 'relu'; the head of ours has gelu")
