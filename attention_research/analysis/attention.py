@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +41,18 @@ PLACES = {
 }
 
 
+class Layers(NamedTuple):
+    """The numbers of the layers that have a kind of attention weights, from 1, and how many layers the stack has."""
+
+    numbers: tuple[int, ...]
+    depth: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether every layer has them."""
+        return self.numbers == tuple(range(1, self.depth + 1))
+
+
 @dataclasses.dataclass(frozen=True)
 class AttentionMap:
     """One kind of attention with ``weights`` [L N T S] of the model. The weights of a query over its keys sum to 1."""
@@ -51,6 +63,7 @@ class AttentionMap:
     queries: tuple[str, ...]
     keys: tuple[str, ...]
     weights: np.ndarray
+    layers: Layers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,12 +134,14 @@ def map_reader(
     Keys that are not tokens (`are_projections`) are labelled as projections. The maps of a stack that reads the source
     and then the text have both on their axes. Raises RunError if weights are not finite.
     """
-    weights = lambda arrays, batch: layer_weights(structure.merge(*arrays).log_likelihood(batch)[1])
+    collected = lambda arrays, batch: structure.merge(*arrays).log_likelihood(batch)[1]
+    weights = lambda arrays, batch: layer_weights(collected(arrays, batch))
     run = jax.jit(weights)
 
     def read(batch: Mapping[str, np.ndarray], of: str) -> tuple[AttentionMap, ...]:
         sides = {name: [int(token) for token in batch[name][0] if token != PAD] for name in SIDES if name in batch}
         other_shapes = jax.eval_shape(weights, arrays, of_other_length(batch))
+        layers = layers_of(jax.eval_shape(collected, arrays, batch))
         found = jax.device_get(run(arrays, {name: jnp.asarray(x) for name, x in batch.items()}))
         source, target = sides.get("source", []), sides.get("target", [])
         before = int(batch["target_before"][0]) if "target_before" in batch else BOS
@@ -154,7 +169,8 @@ def map_reader(
                 if not np.isfinite(array).all():
                     raise RunError(f"{title}: the attention weights of this run are not finite; its training diverged")
                 number = place[1].removeprefix(kind).replace("_", " ")
-                maps.append(AttentionMap(title + number, queries_are, keys_are, tuple(queries), tuple(keys), array))
+                texts = queries_are, keys_are, tuple(queries), tuple(keys)
+                maps.append(AttentionMap(title + number, *texts, array, layers[place]))
         return tuple(maps)
 
     return read
@@ -195,12 +211,38 @@ def layer_weights(collected: Mapping[str, Any]) -> dict[tuple[str, str], jax.Arr
     for part, segments in collected.items():
         if "alignment" in segments:
             found[part, "alignment"] = [segments["alignment"][None, :, None]]
-        for number in range(len(segments)):
-            for name, given in segments.get(f"segment_{number}", {}).items():
-                if isinstance(given, Mapping) and "attention_weights" in given:
-                    found.setdefault((part, name), []).append(given["attention_weights"])
+        for segment in _segments(segments):
+            for name, weights in _weights(segment).items():
+                found.setdefault((part, name), []).append(weights)
     alike = {place: layers for place, layers in found.items() if len({layer.shape[1:] for layer in layers}) == 1}
     return {place: jnp.concatenate(layers) for place, layers in alike.items()}
+
+
+def layers_of(collected: Mapping[str, Any]) -> dict[tuple[str, str], Layers]:
+    """(part, child of its blocks) -> the layers of `layer_weights`, from the aux of a forward pass or its shapes."""
+    found: dict[tuple[str, str], list[int]] = {}
+    depths: dict[str, int] = {}
+    for part, segments in collected.items():
+        depths[part] = 0
+        for segment in _segments(segments):
+            first, depths[part] = depths[part], depths[part] + segment["hidden"].shape[0]
+            for name in _weights(segment):
+                found.setdefault((part, name), []).extend(range(first + 1, depths[part] + 1))
+    layers = {(part, name): Layers(tuple(numbers), depths[part]) for (part, name), numbers in found.items()}
+    alignments = {(part, "alignment"): Layers((1,), 1) for part, given in collected.items() if "alignment" in given}
+    return {**layers, **alignments}
+
+
+def _segments(collected: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The aux of the segments of a stack, in their order."""
+    names = (f"segment_{number}" for number in range(len(collected)))
+    return [collected[name] for name in names if name in collected]
+
+
+def _weights(segment: Mapping[str, Any]) -> dict[str, jax.Array]:
+    """Child of the blocks of a segment -> its weights."""
+    given = {name: aux for name, aux in segment.items() if isinstance(aux, Mapping)}
+    return {name: aux["attention_weights"] for name, aux in given.items() if "attention_weights" in aux}
 
 
 def labels(tokenizer: Any, tokens: Sequence[int]) -> list[str]:

@@ -25,7 +25,7 @@ function address() {
   const isRow = chosen.side === "rows", head = by("head").value;
   return toAddress({
     text: passes.length > 1 ? Number(by("text").value) + 1 : undefined, attention: by("kind").value,
-    layer: Number(by("layer").value) + 1, head: head === "mean" ? head : Number(head) + 1,
+    layer: by("layer").value, head: head === "mean" ? head : Number(head) + 1,
     [isRow ? "row" : "column"]: chosen.index + 1, cell: chosen.cell < 0 ? undefined : chosen.cell + 1,
   });
 }
@@ -59,7 +59,7 @@ function restore() {
   fillPass();
   set(by("kind"), view.attention, by("kind").options[0].value);
   fillMap();
-  set(by("layer"), view.layer - 1, String(map.weights.length - 1));
+  set(by("layer"), view.layer, String(map.layers.at(-1)));
   set(by("head"), view.head === "mean" ? "mean" : view.head - 1, "mean");
   const isRow = view.row !== undefined || view.column === undefined;
   const [own, others] = isRow ? [map.queries, map.keys] : [map.keys, map.queries];

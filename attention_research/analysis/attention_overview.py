@@ -7,7 +7,7 @@ function meanOf(heads) {
 }
 
 // All maps of a kind: a row for each layer; the mean of its heads, then each head. `pick(layer, head)` is called for
-// the one that is clicked or reached with the arrow keys, with whether it was a click.
+// the one that is clicked or reached with the arrow keys, with whether it was a click. `layer` is its number, from 1.
 function overview(map, pick) {
   const grid = by("heads"), heads = map.weights[0].length;
   const ratio = map.queries.length / map.keys.length;
@@ -23,13 +23,14 @@ function overview(map, pick) {
   };
   const parts = [label("layer ↓ head →"), label("mean"), ...map.weights[0].map((_, n) => label(`${n + 1}`))];
   map.weights.forEach((layer, l) => {
-    parts.push(label(`${l + 1}`));
+    const number = map.layers[l];
+    parts.push(label(`${number}`));
     [["mean", meanOf(layer)], ...layer.map((weights, n) => [n, weights])].forEach(([head, weights]) => {
       const button = document.createElement("button"), canvas = document.createElement("canvas");
       button.type = "button";
-      button.dataset.layer = l;
+      button.dataset.layer = number;
       button.dataset.head = head;
-      const name = `layer ${l + 1}, ${head === "mean" ? "mean of all heads" : `head ${head + 1}`}`;
+      const name = `layer ${number}, ${head === "mean" ? "mean of all heads" : `head ${head + 1}`}`;
       button.title = name;
       button.setAttribute("aria-label", name);
       [canvas.width, canvas.height] = [map.keys.length, map.queries.length];
@@ -37,7 +38,7 @@ function overview(map, pick) {
       canvas.style.height = `${height}px`;
       canvas.weights = weights;
       button.append(canvas);
-      button.addEventListener("click", () => pick(l, head, true));
+      button.addEventListener("click", () => pick(number, head, true));
       parts.push(button);
     });
   });
@@ -70,7 +71,7 @@ function markOverview(layer, head) {
 
 function moveOverview(event, pick) {
   const buttons = [...by("heads").querySelectorAll("button")], at = buttons.indexOf(document.activeElement);
-  const across = by("heads").querySelectorAll("button[data-layer='0']").length, x = at % across;
+  const across = by("heads").querySelectorAll(`button[data-layer='${map.layers[0]}']`).length, x = at % across;
   const to = {
     ArrowRight: x < across - 1 ? at + 1 : at, ArrowLeft: x > 0 ? at - 1 : at,
     ArrowDown: at + across < buttons.length ? at + across : at, ArrowUp: at >= across ? at - across : at,

@@ -92,7 +92,8 @@ def _pass(one: Pass) -> str:
 
 def _map(one: AttentionMap) -> str:
     names = {"title": one.title, "rows": one.rows, "columns": one.columns, "queries": one.queries, "keys": one.keys}
-    return f'{json.dumps(names)[:-1]}, "weights": {_nested(one.weights.astype("U16"))}}}'
+    layers = json.dumps(one.layers.numbers)
+    return f'{json.dumps(names)[:-1]}, "layers": {layers}, "weights": {_nested(one.weights.astype("U16"))}}}'
 
 
 def _nested(numbers: np.ndarray) -> str:

@@ -93,7 +93,7 @@ class _Block:
             for n, weights in enumerate(heads):
                 axes = figure.add_axes(place(self.left + n * self.across, y, *self.panel))
                 image = self._panel(axes, weights, most, names_left=n == 0)
-                axes.set_title(f"layer {l + 1} · head {n + 1}", fontsize=8, pad=3, loc="left")
+                axes.set_title(f"layer {self.map.layers.numbers[l]} · head {n + 1}", fontsize=8, pad=3, loc="left")
             if l == 0:
                 tall = min(self.panel[1], 2.0)
                 bar = figure.add_axes(place(self.left + len(heads) * self.across + 0.1, y, 0.12, tall))

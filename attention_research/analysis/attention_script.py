@@ -51,8 +51,8 @@ function fillMap() {
   map = next;
   const numbers = (list) => list.map((_, i) => [String(i + 1), String(i)]);
   const first = by("layer").options.length === 0;
-  fill(by("layer"), numbers(map.weights));
-  if (first) by("layer").value = String(map.weights.length - 1);
+  fill(by("layer"), map.layers.map((layer) => [String(layer), String(layer)]));
+  if (first) by("layer").value = String(map.layers.at(-1));
   fill(by("head"), [["mean of all heads", "mean"], ...numbers(map.weights[0])]);
   by("corner").textContent = `${map.columns} →\\n${map.rows} ↓`;
   strip("rows", map.queries, map.rows);
@@ -64,7 +64,7 @@ function fillMap() {
 }
 
 function showHead() {
-  const heads = map.weights[Number(by("layer").value)], head = by("head").value;
+  const heads = map.weights[map.layers.indexOf(Number(by("layer").value))], head = by("head").value;
   matrix = head === "mean" ? meanOf(heads) : heads[Number(head)];
   most = Math.max(...matrix.map((row) => Math.max(...row)));
   const greatest = `The largest weight here is ${number(most)}.`;

@@ -11,8 +11,10 @@ from jaxtyping import Float
 
 from attention_research.analysis.attention import (
     PLACES,
+    Layers,
     are_projections,
     layer_weights,
+    layers_of,
     of_other_length,
     reads_source_first,
 )
@@ -25,6 +27,14 @@ SEQUENCES = {
     place: ("source" if rows == "source" else "target", "source" if columns == "source" else "target")
     for place, (_, rows, columns) in PLACES.items()
 }
+
+
+def layers_at(trained: Trained, place: tuple[str, str], *, split: str = "test") -> Layers:
+    """The layers of `example_maps`. The model has weights at this place."""
+    _, batch = next(iter(trained.data.evaluation_batches(split, 1, examples=1)))
+    merge = trained.trainer.structure.merge
+    collected = lambda arrays, batch: merge(*arrays).log_likelihood(batch)[1]
+    return layers_of(jax.eval_shape(collected, trained.model(), batch))[place]
 
 
 def example_maps(

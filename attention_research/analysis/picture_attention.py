@@ -15,13 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from attention_research.analysis.attention import layer_weights
+from attention_research.analysis.attention import layer_weights, layers_of
 from attention_research.errors import RunError
 from attention_research.tokens import EOS
 from attention_research.training.evaluation import Trained
 
 #: The label of a token id without a word. A vocabulary may have more ids than words.
 NO_WORD = "(none)"
+PLACE = ("decoder", "cross_attention")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +74,11 @@ def _maps(decoder: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
     if ("decoder", "alignment") in weights:
         yield "attention", np.asarray(weights["decoder", "alignment"])[0, 0, 0]
         return
-    layers = [np.asarray(layer[0]) for layer in weights.get(("decoder", "cross_attention"), ())]
-    for number, heads in reversed(list(enumerate(layers, start=1))):
+    if PLACE not in weights:
+        return
+    layers = [np.asarray(layer[0]) for layer in weights[PLACE]]
+    numbers = layers_of({"decoder": decoder})[PLACE].numbers
+    for number, heads in reversed(list(zip(numbers, layers, strict=True))):
         yield f"layer {number}, mean of its heads", heads.mean(axis=0)
         yield from ((f"layer {number}, head {head}", weights) for head, weights in enumerate(heads, start=1))
 

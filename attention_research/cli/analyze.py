@@ -48,6 +48,9 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     found = analyze(trained, folder, chosen, split=arguments.split, examples=arguments.examples)
     if arguments.json:
         return print_json(found)
+    for what, reasons in found.get("left_out", {}).items():
+        for why in reasons:
+            say(f"no {what}: {why}")
     texts: dict[str, str] = {}  # of the first example: source, reference, output
     for one in found.get("maps", ()):
         texts |= one["sentences"] if one["example"] == 1 else {}

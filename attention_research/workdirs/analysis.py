@@ -4,7 +4,8 @@ maps      attention weights of some examples, by layer and head. The decoder rea
           model; all of them are on a page of their own
 heads     entropy, distance, and weight on the own, previous and first position of each head; the divergence between
           the heads of a layer
-rollout   how much of each input token of the first example reaches each position (Abnar & Zuidema 2020)
+rollout   how much of each input token of the first example reaches each position (Abnar & Zuidema 2020); left out where
+          not every layer has attention weights
 spectra   singular values of the attention maps by layer and head (Linformer, figure 1)
 probe     how well a probe predicts the position from the states of each layer of a causal language model (Haviv et al.
           2022)
@@ -13,15 +14,16 @@ probe     how well a probe predicts the position from the states of each layer o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attention_research.analysis import head_statistics, position_probe, rollout, spectra
-from attention_research.analysis.attention import INPUT, PLACES, Attention, Pass
+from attention_research.analysis.attention import INPUT, PLACES, Attention, AttentionMap, Pass
 from attention_research.analysis.attention_page import page as attention_page
-from attention_research.analysis.example_maps import example_maps
+from attention_research.analysis.example_maps import example_maps, layers_at
 from attention_research.analysis.sample_passes import sample_passes
 from attention_research.errors import ConfigError, RunError
 from attention_research.studies import document
@@ -93,17 +95,21 @@ def _of_sample(
         maps = [one for one in maps if one.shape[3] > 1]
         if not maps:
             continue
-        key = "_".join(place)
+        key, layers = "_".join(place), layers_at(trained, place, split=split)
         if "heads" in what:
             numbers = head_statistics.head_statistics(maps, is_causal=columns == "read")
             apart = head_statistics.divergence(maps)
-            found.setdefault("heads", {})[key] = {**_lists(numbers), "divergence": apart.tolist()}
-            figures.append(pictures.draw_heads(title, numbers, folder / f"heads_{key}.png", line))
+            found.setdefault("heads", {})[key] = {
+                "layers": [*layers.numbers], **_lists(numbers), "divergence": apart.tolist(),
+            }  # fmt: skip
+            figures.append(pictures.draw_heads(title, numbers, layers, folder / f"heads_{key}.png", line))
         if "spectra" in what:
             curves = spectra.mean_spectrum(maps)
             ranks = np.apply_along_axis(spectra.rank_for, 2, curves)
-            found.setdefault("spectra", {})[key] = {"rank_for_90_percent": ranks.tolist()}
-            figures.append(pictures.draw_spectra(title, curves, folder / f"spectra_{key}.png", line))
+            found.setdefault("spectra", {})[key] = {
+                "layers": [*layers.numbers], "rank_for_90_percent": ranks.tolist(),
+            }  # fmt: skip
+            figures.append(pictures.draw_spectra(title, curves, layers, folder / f"spectra_{key}.png", line))
     return found, figures
 
 
@@ -122,11 +128,21 @@ def _of_passes(
     for shown in first[0].maps if "rollout" in what and first else ():
         square = shown.weights.shape[2] == shown.weights.shape[3] and shown.title in keys
         if square and "self_attention" in keys[shown.title] and not shown.columns.startswith("projections"):
+            if not shown.layers.whole:
+                found.setdefault("left_out", {}).setdefault("rollout", []).append(_skips_layers(shown))
+                continue
             key, reached = keys[shown.title], rollout.rollout(shown.weights)
             numbers = {"queries": shown.queries, "keys": shown.keys, "last_layer": reached[-1].round(4).tolist()}
             found.setdefault("rollout", {})[key] = numbers
             figures.append(pictures.draw_rollout(shown, reached, folder / f"rollout_{key}.png", line))
     return figures
+
+
+def _skips_layers(shown: AttentionMap) -> str:
+    """Why there is no rollout of these maps."""
+    numbers = ", ".join(map(str, shown.layers.numbers))
+    there = f"only layers {numbers} of {shown.layers.depth} have attention weights"
+    return f"{shown.title}: {there}, so that a rollout would skip the others"
 
 
 def _read(one: Pass) -> dict[str, Any]:
@@ -148,12 +164,13 @@ def page(facts: Mapping[str, str], found: Mapping[str, Any], figures: Sequence[F
             f'<p><a href="{EXAMPLES_PAGE}">All weights of {found["maps"][-1]["example"]} examples</a>, to choose text, '
             "layer, head and token.</p>"
         ]
+    parts += [f"<p>No {what}: {escape(why)}.</p>" for what, all_ in found.get("left_out", {}).items() for why in all_]
     parts += ["<h2>Pictures</h2>", *map(document.picture, figures)]
     for key, numbers in found.get("heads", {}).items():
         names = head_statistics.STATISTICS
         lines = [["layer and head", *names]]
-        for layer, heads in enumerate(numbers[names[0]]):
-            for head in range(len(heads)):
-                lines.append([f"{layer + 1}.{head + 1}", *(f"{numbers[name][layer][head]:.3f}" for name in names)])
+        for layer, number in enumerate(numbers["layers"]):
+            for head in range(len(numbers[names[0]][layer])):
+                lines.append([f"{number}.{head + 1}", *(f"{numbers[name][layer][head]:.3f}" for name in names)])
         parts += [f"<h2>{key.replace('_', ' ')}</h2>", document.grid(lines, "Means over the sample, head by head")]
     return document.document("What attention does", parts)

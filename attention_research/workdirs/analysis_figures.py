@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attention_research.analysis import attention_picture
-from attention_research.analysis.attention import Attention, AttentionMap, Pass
+from attention_research.analysis.attention import Attention, AttentionMap, Layers, Pass
 from attention_research.analysis.spectra import GRID, rank_for
 from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles_of
 
@@ -34,12 +34,14 @@ def draw_maps(one: Pass, facts: Mapping[str, str], path: Path) -> Figure:
     return Figure(path, title, f"{said}. {texts}")
 
 
-def draw_heads(title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], path: Path, line: str) -> Figure:
+def draw_heads(
+    title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], layers: Layers, path: Path, line: str
+) -> Figure:
     """Draws one panel for each statistic, with one cell for each head. The first layer is at the bottom."""
     pyplot = canvas()
-    layers, heads = next(iter(numbers.values())).shape
+    count, heads = next(iter(numbers.values())).shape
     figure, axes = pyplot.subplots(
-        1, len(NAMES), figsize=(max(3.0, 0.8 + 0.36 * heads) * len(NAMES), 1.2 + 0.4 * layers)
+        1, len(NAMES), figsize=(max(3.0, 0.8 + 0.36 * heads) * len(NAMES), 1.2 + 0.4 * count)
     )
     for axis, (name, label) in zip(axes, NAMES.items(), strict=True):
         values = numbers[name]
@@ -49,7 +51,7 @@ def draw_heads(title: str, numbers: Mapping[str, Float[np.ndarray, "L N"]], path
             colour = "black" if value > 0.6 * top else "white"
             axis.text(head, layer, f"{value:.2g}", ha="center", va="center", fontsize=8, color=colour)
         axis.set_xticks(range(values.shape[1]), range(1, values.shape[1] + 1))
-        axis.set_yticks(range(values.shape[0]), range(1, values.shape[0] + 1))
+        axis.set_yticks(range(count), layers.numbers)
         axis.set_title(label, loc="left", fontsize=10)
         axis.set_xlabel("head")
         axis.grid(visible=False)
@@ -80,19 +82,22 @@ def draw_rollout(shown: AttentionMap, reached: Float[np.ndarray, "L T T"], path:
     )
 
 
-def draw_spectra(title: str, curves: Float[np.ndarray, "L N G"], path: Path, line: str) -> Figure:
+def draw_spectra(title: str, curves: Float[np.ndarray, "L N G"], layers: Layers, path: Path, line: str) -> Figure:
     """Draws the cumulative sum of singular values: a thin line for each head, a thick line for the mean of a layer."""
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(6.5, 4.2))
-    for layer, (heads, style) in enumerate(zip(curves, styles_of(map(str, range(len(curves)))).values(), strict=True)):
+    styles = styles_of(map(str, layers.numbers)).values()
+    for layer, heads, style in zip(layers.numbers, curves, styles, strict=True):
         look = {"color": style["color"], "linestyle": style["linestyle"]}
         axis.plot(GRID, heads.T, linewidth=0.5, alpha=0.5, **look)
-        axis.plot(GRID, heads.mean(axis=0), linewidth=1.8, label=f"layer {layer + 1}", **look)
+        axis.plot(GRID, heads.mean(axis=0), linewidth=1.8, label=f"layer {layer}", **look)
     axis.axhline(0.9, color="#888888", linewidth=0.8)
     axis.set(xlabel="share of singular values", ylabel="share of their sum")
     axis.legend(fontsize=8)
     save(figure, path, line)
-    ranks = ", ".join(f"layer {n + 1} {rank_for(heads.mean(axis=0)):.2f}" for n, heads in enumerate(curves))
+    ranks = ", ".join(
+        f"layer {layer} {rank_for(heads.mean(axis=0)):.2f}" for layer, heads in zip(layers.numbers, curves, strict=True)
+    )
     return Figure(path, f"Singular values: {title}", f"{title}: nine tenths of the sum are in {ranks} of the values.")
 
 

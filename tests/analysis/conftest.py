@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_transformer import small_transformer
 
-from attention_research.analysis.attention import OUTPUT, REFERENCE, Attention, AttentionMap, Pass
+from attention_research.analysis.attention import OUTPUT, REFERENCE, Attention, AttentionMap, Layers, Pass
 
 AWKWARD = ("</script><script>window.broken = 1</script>", "<b>", '"quoted"', "&amp;", "$x$", "·ment", "</s>")
 
@@ -15,16 +15,22 @@ def softmax(scores):
 
 
 def awkward_maps(seed, of):
-    """Cross-attention [2 3 5 7] and decoder self-attention [2 3 5 5], causal, float32."""
+    """Cross-attention [2 3 5 7] of layers 2 and 4 and decoder self-attention [2 3 5 5], causal, float32."""
     rng = np.random.default_rng(seed)
     tokens = ("The", "agree", *AWKWARD[:2], "</s>") if of == OUTPUT else ("A", "b", AWKWARD[4], "·c", "</s>")
     cross = softmax(2 * rng.standard_normal((2, 3, 5, 7))).astype(np.float32)
     scores = np.where(np.tri(5, dtype=bool), rng.standard_normal((2, 3, 5, 5)), -np.inf)
     own = softmax(scores).astype(np.float32)
     return (
-        AttentionMap("cross-attention", f"{of} tokens", "source tokens", tokens, AWKWARD, cross),
+        AttentionMap("cross-attention", f"{of} tokens", "source tokens", tokens, AWKWARD, cross, Layers((2, 4), 4)),
         AttentionMap(
-            "decoder self-attention", f"{of} tokens", "tokens read before", tokens, ("<s>", *tokens[:-1]), own
+            "decoder self-attention",
+            f"{of} tokens",
+            "tokens read before",
+            tokens,
+            ("<s>", *tokens[:-1]),
+            own,
+            Layers((1, 2), 2),
         ),
     )
 

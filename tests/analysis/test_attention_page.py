@@ -25,6 +25,7 @@ def test_the_numbers_are_the_models_to_the_last_bit(awkward):
         np.testing.assert_array_equal(np.asarray(written["weights"], np.float32), one.weights)
         assert (tuple(written["queries"]), tuple(written["keys"])) == (one.queries, one.keys)
         assert (written["rows"], written["columns"]) == (one.rows, one.columns)
+        assert tuple(written["layers"]) == one.layers.numbers
 
 
 def test_float32_of_every_size_survives():
@@ -75,7 +76,8 @@ def expected(weights, names):
 
 @pytest.mark.slow
 def test_the_page_in_a_browser(browser_page, awkward):
-    """Selectors, keyboard, pointer. One browser serves all checks, since starting it takes long."""
+    """Selectors, keyboard, pointer. One browser serves all checks, since starting it takes long. The cross-attention is
+    that of layers 2 and 4."""
     opened, (cross, own) = browser_page, awkward.passes[0].maps
     active = lambda: opened.evaluate("document.activeElement.textContent")
     said = lambda: opened.locator("#said").inner_text()
@@ -89,7 +91,7 @@ def test_the_page_in_a_browser(browser_page, awkward):
     assert table(opened) == expected(mean[0], cross.keys)
 
     # A word that gets the keyboard focus shows its row. Labels name the selectors.
-    opened.get_by_role("combobox", name="Layer").select_option("1")
+    opened.get_by_role("combobox", name="Layer").select_option("2")
     opened.get_by_role("combobox", name="Head").select_option("3")
     opened.get_by_role("combobox", name="Head").focus()
     for _ in range(3):  # skips the summary of the small maps and the selected map
@@ -123,9 +125,9 @@ def test_the_page_in_a_browser(browser_page, awkward):
     assert opened.locator("#columns button").all_inner_texts() == list(own.keys)
     assert (
         opened.get_by_role("combobox", name="Head").input_value() == "2"
-        and opened.get_by_role("combobox", name="Layer").input_value() == "0"
+        and opened.get_by_role("combobox", name="Layer").input_value() == "2"
     )
-    assert table(opened) == expected(own.weights[0, 2, 0], own.keys)
+    assert table(opened) == expected(own.weights[1, 2, 0], own.keys)
     assert [weight for *_, weight in table(opened)] == ["1.0000", "0", "0", "0", "0"]
 
 
@@ -152,7 +154,7 @@ def test_all_heads_at_a_glance(browser_page, awkward):
     reference = awkward.passes[1].maps[0]
     small = opened.locator("#heads button")
     assert small.count() == 2 * (1 + 3)
-    opened.get_by_role("button", name="layer 1, head 3").click()
+    opened.get_by_role("button", name="layer 2, head 3").click()
     assert table(opened) == expected(cross.weights[0, 2, 0], cross.keys)
     opened.keyboard.press("ArrowDown")
     assert table(opened) == expected(cross.weights[1, 2, 0], cross.keys)
@@ -161,7 +163,7 @@ def test_all_heads_at_a_glance(browser_page, awkward):
     opened.keyboard.press("Home")
     mean = cross.weights.astype(np.float64).mean(1)
     assert table(opened) == expected(mean[1, 0], cross.keys)
-    assert opened.locator("#heads [aria-pressed=true]").get_attribute("title") == "layer 2, mean of all heads"
+    assert opened.locator("#heads [aria-pressed=true]").get_attribute("title") == "layer 4, mean of all heads"
     alpha = """canvas => [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data]
       .filter((_, i) => i % 4 === 3)"""
     painted = np.reshape(small.nth(1).locator("canvas").evaluate(alpha), cross.weights.shape[2:]) / 255
@@ -171,7 +173,7 @@ def test_all_heads_at_a_glance(browser_page, awkward):
     assert "it <costs> $7 (the decoder reads this)" in shown()
     opened.get_by_role("combobox", name="Text").select_option("reference")
     assert "a <b> $x$ (the decoder reads this)" in shown() and "it <costs> $7" in shown()
-    opened.get_by_role("button", name="layer 1, head 3").click()
+    opened.get_by_role("button", name="layer 2, head 3").click()
     assert table(opened) == expected(reference.weights[0, 2, 0], reference.keys)
 
 
@@ -185,18 +187,18 @@ def test_the_address_holds_the_view(browser_page, awkward):
     )
     first = table(opened)
     assert "#" not in start
-    opened.get_by_role("button", name="layer 1, head 2").click()
+    opened.get_by_role("button", name="layer 2, head 2").click()
     opened.get_by_role("combobox", name="Text").select_option("reference")
     opened.get_by_role("combobox", name="Attention").select_option("decoder self-attention")
     opened.locator("#rows button").nth(3).click()
     link = opened.url
-    assert link.endswith("#text=2&attention=decoder+self-attention&layer=1&head=2&row=4")
-    assert table(opened) == rows(1, 1, 0, 1, 3)
+    assert link.endswith("#text=2&attention=decoder+self-attention&layer=2&head=2&row=4")
+    assert table(opened) == rows(1, 1, 1, 1, 3)
     opened.locator("#cells").click(position={"x": 24 * 2 + 9, "y": 24 * 4 + 9})
     assert opened.url.endswith("&row=5&cell=3")
     opened.mouse.move(0, 0)  # otherwise the token under the pointer would be shown
     opened.go_back()
-    assert opened.url == link and table(opened) == rows(1, 1, 0, 1, 3)
+    assert opened.url == link and table(opened) == rows(1, 1, 1, 1, 3)
     opened.go_back()
     opened.go_back()
     assert table(opened) == rows(1, 0, 0, 1, 0)
@@ -206,7 +208,7 @@ def test_the_address_holds_the_view(browser_page, awkward):
     assert opened.url == start and table(opened) == first
     for _ in range(4):
         opened.go_forward()
-    assert opened.url == link and table(opened) == rows(1, 1, 0, 1, 3)
+    assert opened.url == link and table(opened) == rows(1, 1, 1, 1, 3)
     assert opened.locator("#rows button[aria-pressed=true]").inner_text() == reference[1].queries[3]
 
     # The arrow keys change the address without adding history entries.
@@ -221,9 +223,9 @@ def test_the_address_holds_the_view(browser_page, awkward):
         opened.reload()
 
     visit(link)
-    assert table(opened) == rows(1, 1, 0, 1, 3)
+    assert table(opened) == rows(1, 1, 1, 1, 3)
     visit(f"{start}#text=9&attention=none&layer=0&head=99&row=-1&cell=x&%%%")
     assert table(opened) == first
-    visit(f"{start}#column=3&layer=2&head=1&cell=2")
+    visit(f"{start}#column=3&layer=4&head=1&cell=2")
     weights = awkward.passes[0].maps[0].weights[1, 0]
     assert table(opened) == expected(weights[:, 2], awkward.passes[0].maps[0].queries)

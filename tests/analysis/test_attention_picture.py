@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attention_research.analysis.attention import OUTPUT, Attention, AttentionMap, Pass
+from attention_research.analysis.attention import OUTPUT, Attention, AttentionMap, Layers, Pass
 from attention_research.analysis.picture_file import DPI, MOST_BYTES, save
 
 figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed (the extra `report`)")
@@ -26,10 +26,10 @@ def test_a_panel_for_each_layer_and_head_with_tokens_on_its_axes(awkward):
     figure = figure_of(awkward)
     drawn = iter(panels(figure))
     for one in awkward.passes[0].maps:
-        for l in range(2):
+        for l, number in enumerate(one.layers.numbers):
             for n in range(3):
                 axes = next(drawn)
-                assert axes.get_title(loc="left") == f"layer {l + 1} · head {n + 1}"
+                assert axes.get_title(loc="left") == f"layer {number} · head {n + 1}"
                 np.testing.assert_array_equal(axes.images[0].get_array(), one.weights[l, n])
                 np.testing.assert_array_equal(axes.lines[0].get_xdata(), one.weights[l, n].argmax(-1))
                 shorten = lambda name: name if len(name) <= 14 else name[:13] + "…"
@@ -61,7 +61,7 @@ def test_dollar_signs_are_drawn_literally(awkward, tmp_path):
 def test_a_long_sentence_has_fewer_names_and_a_bounded_picture():
     tokens = tuple(f"piece {i}" for i in range(200))
     weights = np.full((2, 4, 200, 200), 1 / 200, np.float32)
-    maps = (AttentionMap("cross-attention", "written", "source", tokens, tokens, weights),)
+    maps = (AttentionMap("cross-attention", "written", "source", tokens, tokens, weights, Layers((1, 2), 2)),)
     long = Attention((Pass(OUTPUT, "x " * 200, "y", maps),), {})
     figure = figure_of(long)
     width, height = figure.get_size_inches()

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.analysis.attention import OUTPUT, attention_maps, labels, map_reader, readable
+from attention_research.analysis.attention import OUTPUT, Layers, attention_maps, labels, map_reader, readable
 from attention_research.errors import RunError
 from attention_research.tokens import BOS, EOS, UNKNOWN
 
@@ -91,7 +91,7 @@ def test_every_kind_layer_and_head_with_its_axes(standard):
     ]
     for one in maps.values():
         np.testing.assert_allclose(one.weights.sum(-1), 1.0, atol=1e-5)
-        assert one.weights.dtype == np.float32
+        assert one.weights.dtype == np.float32 and one.layers == Layers((1, 2), 2) and one.layers.whole
     assert (maps["decoder self-attention"].weights[..., ~np.tri(5, dtype=bool)] == 0).all()
 
 
@@ -149,6 +149,20 @@ def test_pooled_positions_are_not_called_tokens(small):
     assert list(maps) == ["cross-attention", "decoder self-attention"]
     assert maps["cross-attention"].keys == ("projection 1", "projection 2")
     np.testing.assert_allclose(maps["cross-attention"].weights.sum(-1), 1.0, atol=1e-5)
+
+
+def test_maps_have_the_numbers_of_their_layers_in_the_stack(small):
+    """Every second layer has attention weights; the others are convolutions without any."""
+    layers = {"kind": "interleaved", "interval": 2, "last": {"kind": "standard"},
+              "first": {"kind": "lightweight_convolution", "kernel_width": 3}}  # fmt: skip
+    structure, arrays = small(kind="transformer_decoder", num_layers=5, self_attention=layers)
+    (one,) = maps_of((structure, arrays)).values()
+    batch = {"target": jnp.asarray([TARGET], jnp.int32)}
+    aux = jax.jit(lambda arrays: structure.merge(*arrays).log_likelihood(batch)[1]["decoder"])(arrays)
+    assert one.layers == Layers((2, 4), 5) and not one.layers.whole
+    for number, weights in zip(one.layers.numbers, one.weights, strict=True):
+        (layer,) = aux[f"segment_{number - 1}"]["self_attention"]["attention_weights"]
+        np.testing.assert_array_equal(weights, layer[0])
 
 
 def test_weights_that_are_not_finite_are_refused(standard):

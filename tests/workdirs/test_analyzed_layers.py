@@ -1,0 +1,60 @@
+"""`analyze` on models in which not every layer has attention weights: the numbers of the layers, and no rollout."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from attention_research.analysis import attention
+from attention_research.errors import ConfigError
+from attention_research.workdirs import analysis
+from tests.small_transformer import small_transformer
+
+pytest.importorskip("matplotlib", reason="matplotlib is not installed (the extra `report`)")
+TARGETS = np.asarray([[5, 28, 9, 9, 2], [6, 8, 8, 3, 2]], np.int32)
+CONVOLVED = {"kind": "lightweight_convolution", "kernel_width": 3}
+
+
+class Tokenizer:
+    def pieces(self, tokens):
+        return [f"t{token}" for token in tokens]
+
+    def decode(self, rows):
+        return [" ".join(self.pieces(row)) for row in rows]
+
+
+def trained(tmp_path, **model):
+    """Like `training.evaluation.Trained`, for a random language model and two texts."""
+    section = {"kind": "transformer_decoder", "num_layers": 4, **model}
+    structure, arrays = small_transformer(**section)
+    data = SimpleNamespace(evaluation_batches=lambda split, rows, examples=None: iter([([0, 1], {"target": TARGETS})]),
+                           tokenizer=Tokenizer())  # fmt: skip
+    return SimpleNamespace(
+        config=SimpleNamespace(resolved={"model": section}, hash="h", spec="a config"), data=data, workdir=tmp_path,
+        trainer=SimpleNamespace(structure=structure, parts=SimpleNamespace(model=SimpleNamespace(target=object))),
+        model=lambda: arrays, selection="checkpoint 3", settings=SimpleNamespace(seed=0), continues=True,
+        decoded=lambda prompts: [[5, 6, 2]], most_tokens=lambda: 13,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_layers_have_their_numbers_and_rollout_needs_all_of_them(tmp_path):
+    """Abnar & Zuidema multiply the weights of every layer."""
+    layers = {"kind": "interleaved", "interval": 2, "first": CONVOLVED, "last": {"kind": "standard"}}
+    run = trained(tmp_path, self_attention=layers)
+    found = analysis.analyze(run, tmp_path, ["heads", "spectra", "rollout"])
+    key = "decoder_self_attention"
+    assert found["heads"][key]["layers"] == found["spectra"][key]["layers"] == [2, 4]
+    assert np.shape(found["heads"][key]["entropy"]) == (2, 3) and "rollout" not in found
+    page = (tmp_path / "analysis.html").read_text()
+    assert all(f">{layer}.1<" in page for layer in (2, 4)) and ">1.1<" not in page
+    why = (
+        "decoder self-attention: only layers 2, 4 of 4 have attention weights, so that a rollout would skip the others"
+    )
+    assert found["left_out"] == {"rollout": [why]} and why in page
+
+
+def test_a_model_without_attention_has_no_numbers(tmp_path):
+    with pytest.raises(ConfigError, match="lacks attention between tokens, which heads, rollout would look at"):
+        analysis.analyze(trained(tmp_path, self_attention=CONVOLVED), tmp_path, ["heads", "rollout"])
+    assert attention.layers_of({"decoder": {}}) == {}
