@@ -50,14 +50,17 @@ def read_picture(path: Path, side: int, channels: int) -> np.ndarray:
 def of_picture(trained: Trained, image: np.ndarray, name: str) -> PictureAttention:
     """Writes a caption as `generate` does and collects the attention. `name` is the name of the run.
 
-    Raises RunError if the decoder of the model does not have attention over the image, and if the caption is empty.
+    Raises RunError if the decoder of the model does not have attention over the places of the image features, and if
+    the caption is empty.
     """
     (tokens,) = trained.captions(image[None])
     merge = trained.trainer.structure.merge
     batch = {"image": jnp.asarray(image[None]), "target": jnp.asarray([tokens], jnp.int32)}
     look = jax.jit(lambda model: merge(*model).log_likelihood(batch)[1]["decoder"])
     length = len(tokens) - (tokens[-1] == EOS)
-    maps = tuple((title, _square(weights)) for title, weights in _maps(jax.device_get(look(trained.model()))))
+    grid = jax.eval_shape(lambda model: merge(*model).features(batch["image"])[0], trained.model()).shape[1:3]
+    given = _maps(jax.device_get(look(trained.model()))) if _keeps_places(merge(*trained.model())) else ()
+    maps = tuple((title, weights.reshape(-1, *grid)) for title, weights in given if weights.shape[1] == np.prod(grid))
     if not any(weights.any() for _, weights in maps):
         raise RunError("--attention: the decoder of this model has no attention over the picture")
     if not length:
@@ -83,7 +86,8 @@ def _maps(decoder: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
         yield from ((f"layer {number}, head {head}", weights) for head, weights in enumerate(heads, start=1))
 
 
-def _square(weights: np.ndarray) -> np.ndarray:
-    """Reshapes weights [T S] over locations row by row to [T V U]."""
-    side = round(weights.shape[-1] ** 0.5)
-    return weights.reshape(len(weights), side, -1)
+def _keeps_places(model: Any) -> bool:
+    """Whether the decoder attends to the places of the features, not to what an encoder makes of them, such as
+    latents."""
+    mask = jnp.ones((1, 1, 1, 1), bool)
+    return not hasattr(model, "encoder") or model.encoder.memory_mask(mask) is mask

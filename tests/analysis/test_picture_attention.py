@@ -17,7 +17,7 @@ from attention_research.analysis.picture_page import page
 from attention_research.analysis.picture_strip import draw
 from attention_research.config import ConfigError, build_model
 from attention_research.errors import RunError
-from attention_research.layers.structure import abstract, initializer
+from attention_research.layers.structure import abstract
 from attention_research.tokens import EOS
 
 WORDS = ("a", "</script>", '"red"', "<b>", "dog")
@@ -117,8 +117,10 @@ class Trained:
     def __init__(self, section):
         section = {**section, "features": {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1}}
         make = build_model(section, side=5, channels=3, max_length=6, vocabulary_size=13)
-        self.structure = abstract(lambda rngs: make(rngs=rngs))[0]
-        self.arrays = jax.jit(initializer(lambda rngs: make(rngs=rngs)))(jax.random.key(0))
+        self.structure, shapes, statistics = abstract(lambda rngs: make(rngs=rngs))
+        rng = np.random.default_rng(1)
+        value = lambda x: jnp.asarray(rng.standard_normal(x.shape) * x.shape[-1] ** -0.5, x.dtype)
+        self.arrays = {name: value(x) for name, x in shapes.items()}, jax.tree.map(jnp.ones_like, statistics)
         self.trainer, self.data = self, self
         self.tokenizer = Tokenizer()
 
@@ -156,9 +158,26 @@ def test_weights_are_the_models(section):
         np.testing.assert_allclose(weights.sum(axis=(1, 2)), 1, atol=1e-5)
 
 
-def of_aux(decoder, caption=(5, 9, EOS)):
+@pytest.mark.parametrize("encoder", [{"kind": "perceiver", "num_latents": 9}, {"kind": "perceiver", "num_latents": 6},
+                                     {"kind": "slots"}, {"kind": "funnel", "blocks": 2}],
+                         ids=["as many latents as places", "latents", "slots", "pooled places"])  # fmt: skip
+def test_what_an_encoder_makes_of_the_places_is_not_drawn_as_places(encoder):
+    """The decoder attends to latents, slots or pairs of places. The features have 3 x 3 places."""
+    trained = Trained({**TRANSFORMER, "encoder": {**encoder, "positions": {"kind": "none"}}})
+    with pytest.raises(RunError, match="the decoder of this model has no attention over the picture"):
+        of_picture(trained, np.zeros((5, 5, 3), np.uint8), "a run")
+
+
+def test_places_are_those_of_the_features():
+    """A row of six places, not a square."""
+    found = of_aux({"alignment": jnp.full((1, 3, 6), 1 / 6)}, grid=(1, 6))
+    assert found.maps[0][1].shape == (2, 1, 6) and found.facts["places"] == "1 x 6"
+
+
+def of_aux(decoder, caption=(5, 9, EOS), grid=(2, 2)):
     """Of a model whose decoder has this aux, for a picture that it describes with this caption."""
-    model = SimpleNamespace(log_likelihood=lambda batch: ({}, {"decoder": decoder}))
+    features = lambda image: (jnp.zeros((1, *grid, 3)), {})
+    model = SimpleNamespace(log_likelihood=lambda batch: ({}, {"decoder": decoder}), features=features)
     structure = SimpleNamespace(merge=lambda parameters, statistics: model)
     trained = SimpleNamespace(
         captions=lambda images: [list(caption)], trainer=SimpleNamespace(structure=structure), step=7,
