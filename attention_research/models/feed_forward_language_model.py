@@ -29,10 +29,11 @@ class FeedForwardLanguageModel(nnx.Module):
     """An n-gram model by a feed-forward network: `order` is n, `width` is m, and `hidden_width` the number of hidden
     units.
 
-    If a batch has a source, it is the text before the target (`data.running_text`). Padding stands before the first
-    word of a text and has its own vector. `step` skips BOS, because it is not a word of the text. The output kernel has
-    the rows of W, if `direct`, and then those of U. Vectors begin with N(0, 1/10), kernels with N(0, 1 / rows), biases
-    with 0. The model has no dropout.
+    If a batch has a source, it is the text before the target (`data.running_text`); a row that begins within a text
+    also reads the token before it (`models.sequences`). Padding stands before the first word of a text and has its own
+    vector. `step` skips BOS, because it is not a word of the text. The output kernel has the rows of W, if `direct`,
+    and then those of U. Vectors begin with N(0, 1/10), kernels with N(0, 1 / rows), biases with 0. The model has no
+    dropout.
     """
 
     def __init__(
@@ -73,8 +74,13 @@ class FeedForwardLanguageModel(nnx.Module):
             raise ValueError("packed rows are not supported: the words of one text would be read before another text")
         tokens = target["tokens"]
         before = self.start(len(tokens))
-        if "source" in batch:
-            before = jnp.concatenate([before, at_the_end(batch["source"])], axis=1)
+        earlier = [batch["source"]] if "source" in batch else []
+        if "before" in target:
+            first = target["before"][:, None].astype(tokens.dtype)
+            earlier.append(jnp.where(first == BOS, PAD, first))
+        if earlier:
+            words = earlier[0] if len(earlier) == 1 else jnp.concatenate(earlier, axis=1)
+            before = jnp.concatenate([before, at_the_end(words)], axis=1)
         text, start, length = jnp.concatenate([before, tokens], axis=1), before.shape[1], tokens.shape[1]
         places = start + 1 - self.order + jnp.arange(length)[:, None] + jnp.arange(self.order - 1)
         features = self._features(text[:, places])

@@ -81,6 +81,19 @@ def test_it_is_the_equation_of_the_paper(kind, ours, batch):
             assert values["mask"][row, t] == (words[now] != 0)
 
 
+def test_a_row_that_begins_within_a_text_reads_the_token_before_it():
+    """As the same text with this token. BOS is not a word of the text."""
+    structure, parameters = built(4, 5, True)
+    run = jax.jit(lambda batch: structure.merge(parameters).log_likelihood(batch)[0]["log_likelihood"])
+    text = np.random.default_rng(3).integers(4, V, (2, T + 1)).astype(np.int32)
+    within = {"target": text[:, 1:], "target_before": text[:, 0]}
+    np.testing.assert_allclose(run(within), run({"target": text})[:, 1:], atol=1e-6)
+    first = {**within, "target_before": np.full(2, BOS, np.int32)}
+    np.testing.assert_array_equal(run(first), run({"target": text[:, 1:]}))
+    after_source = {"source": text[:, :1], "target": text[:, 2:], "target_before": text[:, 1]}
+    np.testing.assert_allclose(run(after_source), run({"target": text})[:, 2:], atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", EVERY)
 def test_gradients_are_those_of_pytorch(kind, ours, batch, torch):
     order, hidden, direct = KINDS[kind]
