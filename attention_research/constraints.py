@@ -144,6 +144,36 @@ def memories_for_a_decoder(section: Section, sections: list[Section]) -> Broken:
     return "encoder.kind", f"transparent gives a state for each layer of a decoder; {section.kind} has one memory"
 
 
+#: Encoders whose states are not those of the words or patches that they read -> what these are.
+OTHER_STATES = {"funnel": "pooled positions", "perceiver": "latents", "slots": "slots"}
+
+
+def words_to_weigh(section: Section, sections: list[Section]) -> Broken:
+    """Some poolings give the state at a place the weight of the word at this place."""
+    kind, encoder = (section.settings.get(name, {}).get("kind") for name in ("pooling", "encoder"))
+    if kind not in ("idf", "tf_idf", "token_weight"):
+        return None
+    if section.kind == "image_classifier":
+        return "pooling.kind", f"{kind} weighs words, and a picture has none"
+    given = f"{encoder} gives {OTHER_STATES[encoder]}" if encoder in OTHER_STATES else ""
+    return ("pooling.kind", f"{kind} weighs words, and {given}") if given else None
+
+
+def a_class_token_to_read(section: Section, sections: list[Section]) -> Broken:
+    """The first state of the encoder is that of the class token only where it gives a state for each patch."""
+    encoder = section.settings["encoder"]["kind"]
+    if section.settings["pooling"] != "class_token" or encoder not in OTHER_STATES:
+        return None
+    return "pooling", f"class_token reads its own state, and {encoder} gives {OTHER_STATES[encoder]}; use mean"
+
+
+def layers_to_share(section: Section, sections: list[Section]) -> Broken:
+    """The decoder of a shared Transformer has the layers of its encoder, and slots have one round without a stack."""
+    if section.settings["encoder"]["kind"] != "slots":
+        return None
+    return "encoder.kind", "slots has no layers that the decoder of shared_transformer could use"
+
+
 def a_diagonal_to_mask(section: Section, sections: list[Section]) -> Broken:
     """The diagonal of attention pairs a position with itself only in the self-attention of an encoder."""
     if not section.settings["masks_diagonal"] or section.family == "encoder_attention":
@@ -330,6 +360,11 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("model", "vision_transformer", memories_for_a_decoder),
     ("model", "*_classifier", memories_for_a_decoder),
     ("model", "transformer_captioner", memories_for_a_decoder),
+    ("model", "encoder_classifier", words_to_weigh),
+    ("model", "pair_classifier", words_to_weigh),
+    ("model", "image_classifier", words_to_weigh),
+    ("model", "vision_transformer", a_class_token_to_read),
+    ("model", "shared_transformer", layers_to_share),
     ("*attention", "temperature", a_diagonal_to_mask),
     ("encoder", "funnel", equal_blocks),
     ("stack", "universal", steps_are_left),

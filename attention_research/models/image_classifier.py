@@ -1,7 +1,8 @@
 """An image classifier: the feature map of a network is pooled, then a linear layer gives the class (He et al. 2015).
 
-log p(class | image) = log softmax(W d + b), where d pools the cells of the map. The default is their mean. The other
-poolings of text classifiers also work, with a cell in the place of a token.
+log p(class | image) = log softmax(W d + b), where d pools the cells of the map. The default is their mean. Other
+poolings of text classifiers also work, with a cell in the place of a token, but not those that weigh words (`idf`,
+`tf_idf`, `token_weight`).
 """
 
 from __future__ import annotations

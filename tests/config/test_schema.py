@@ -310,6 +310,39 @@ def test_memories_of_layers_need_a_decoder(root, monkeypatch, config):
         load(f"configs/{config}.py:smoke", [("model.encoder.kind", "transparent")])
 
 
+#: Config, override -> the error message. Their states are not those of words, or there are no layers.
+UNREAD = {
+    "words of latents": ("classification/long_range", {"encoder": {"kind": "perceiver"}, "pooling": {"kind": "tf_idf"}},
+                         "config.model.pooling.kind: tf_idf weighs words, and perceiver gives latents"),
+    "words of slots": ("classification/long_range", {"encoder": {"kind": "slots"}, "pooling": {"kind": "idf"}},
+                       "config.model.pooling.kind: idf weighs words, and slots gives slots"),
+    "words of pairs": ("classification/long_range", {"encoder": {"kind": "funnel", "num_layers": 2, "blocks": 2},
+                                                     "pooling": {"kind": "token_weight"}},
+                       "config.model.pooling.kind: token_weight weighs words, and funnel gives pooled positions"),
+    "words of two texts": ("classification/long_range:retrieval", {"encoder": {"kind": "perceiver"},
+                                                                   "pooling": {"kind": "idf"}},
+                           "config.model.pooling.kind: idf weighs words, and perceiver gives latents"),
+    "words of a picture": ("images/residual", {"pooling": {"kind": "idf"}},
+                           "config.model.pooling.kind: idf weighs words, and a picture has none"),
+    "a class token among latents": ("images/vision_transformer", {"encoder": {"kind": "perceiver"}},
+                                    "config.model.pooling: class_token reads its own state, and perceiver gives "
+                                    "latents; use mean"),
+    "shared slots": ("translation/transformer", {"kind": "shared_transformer", "encoder": {"kind": "slots"}},
+                     "config.model.encoder.kind: slots has no layers that the decoder of shared_transformer could use"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_states_that_a_model_cannot_read_are_refused(root, monkeypatch, name):
+    monkeypatch.chdir(root)
+    config, model, message = UNREAD[name]
+    file, _, variant = config.partition(":")
+    changes = [(f"model.{key}", value) for key, value in model.items()]
+    with pytest.raises(ConfigError) as caught:
+        load(f"configs/{file}.py:{variant or 'smoke'}", changes)
+    assert str(caught.value) == message
+
+
 def test_linformer_with_buckets_is_accepted(root, monkeypatch):
     monkeypatch.chdir(root)
     row = ("model.self_attention", {"kind": "linformer", "rank": 16})
