@@ -66,7 +66,8 @@ class CausalStack(Layered):
         return self._run(x, positions, inputs, key, real=real)
 
     def start(self, batch: int, length: int, dtype: Any) -> list[dict[str, Any]]:
-        """Empty caches for `length` positions."""
+        """Empty caches for `length` positions. Raises ValueError if a table of positions has fewer."""
+        self._expect_length(length)
         return self.stack.start(batch, length, dtype, {})
 
     def step(

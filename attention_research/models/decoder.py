@@ -92,7 +92,8 @@ class Decoder(Layered):
     def start(
         self, memory: Float[Array, "*L B S D"], memory_mask: Bool[Array, "B 1 1 S"], length: int
     ) -> list[dict[str, Any]]:
-        """The caches for `length` target positions."""
+        """The caches for `length` target positions. Raises ValueError if a table of positions has fewer."""
+        self._expect_length(length)
         cross, each = self._memories(memory, memory_mask)
         return self.stack.start(memory.shape[-3], length, memory.dtype, cross, each=each)
 

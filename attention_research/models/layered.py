@@ -56,6 +56,12 @@ class Layered(nnx.Module):
         self.stack = stack(segments=segments, unroll=unroll, remat=remat, rngs=rngs)
         self.final_norm = children["norm"](rngs=rngs) if final_norm else None
 
+    def _expect_length(self, length: int) -> None:
+        """Raises ValueError if a text of `length` tokens is longer than a table of positions."""
+        expect = getattr(self.positions, "expect_length", None)
+        if expect is not None:
+            expect(length)
+
     def _enter(
         self,
         x: Float[Array, "B T D"],

@@ -41,7 +41,9 @@ class PromptedStack(CausalStack):
     def prefill(
         self, x: Float[Array, "B P D"], positions: Int[Array, "B P"], mask: Bool[Array, "B 1 1 P"], length: int
     ) -> list[dict[str, Any]]:
-        """Runs the source and returns the caches for `length` positions. The source is the first P of them."""
+        """Runs the source and returns the caches for `length` positions. The source is the first P of them. Raises
+        ValueError if a table of positions has fewer."""
+        self._expect_length(length)
         real = {"real": mask[:, 0, 0]}
         inputs = {"self_attention": self._seen(mask, x.shape[1]), "padding": real, "tokens": real}
         return self.stack.prefill(self._enter(x, positions, None), length, inputs)[1]

@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from attention_research.config import build_model
 from attention_research.decoding import BeamSearch, Greedy
+from attention_research.layers.structure import abstract
 
 KINDS = {
     "standard": {},
@@ -88,3 +90,46 @@ def elements(line: str) -> int:
     """The number of elements of an instruction's result."""
     shape = re.search(r"= \w+\[([\d,]*)\]", line)
     return int(np.prod([int(n) for n in shape[1].split(",") if n])) if shape else 0
+
+
+#: The models with a table of positions, their positions, and the inputs of decoding.
+WIDE = {"width": 12, "num_layers": 2, "num_heads": 3, "feed_forward": {"hidden_width": 17}}
+LONGEST = 7
+TEXT, IMAGE = {"tokens": jnp.full((2, 5), 6, jnp.int32)}, {"image": jnp.ones((2, 4, 4, 3), jnp.uint8)}
+EVOLVED = {"kind": "evolved", "wide_self_attention": {"num_heads": 4, "head_width": 3}}
+BOUNDED = {
+    **{kind: ({"kind": "transformer", "positions": kind}, TEXT, LONGEST)
+       for kind in ("learned", "learned_normed", "sinusoidal", "sinusoidal_halves", "concatenated")},
+    "evolved": ({"kind": "transformer", "decoder": EVOLVED}, TEXT, LONGEST),
+    "shared": ({"kind": "shared_transformer"}, TEXT, LONGEST),
+    "captioner": ({"kind": "transformer_captioner", "features": {"kind": "cnn", "width": 3}}, IMAGE, LONGEST),
+    "language model": ({"kind": "transformer_decoder"}, None, LONGEST),
+    "source and text": ({"kind": "language_model"}, TEXT, 2 * LONGEST - TEXT["tokens"].shape[1]),
+    "prefix": ({"kind": "language_model", "decoder": "prefix"}, TEXT, 2 * LONGEST - TEXT["tokens"].shape[1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_decoding_past_a_table_of_positions_is_refused_as_the_full_pass_is(name):
+    """The last position would be used for all others."""
+    section, source, most = BOUNDED[name]
+    pictures = {"side": 4, "channels": 3} if source is IMAGE else {}
+    make = build_model({**WIDE, **section}, max_length=LONGEST, vocabulary_size=29, **pictures)
+    structure, *arrays = abstract(lambda rngs: make(rngs=rngs))
+
+    def cache(length):
+        def start(*arrays):
+            model = structure.merge(*arrays)
+            return model.start(2, length) if source is None else model.start(model.encode(source), length)
+
+        return jax.eval_shape(start, *arrays)
+
+    cache(most)
+    with pytest.raises(ValueError, match=r"^\w+ positions: \d+ tokens, but the table has \d+ rows; set max_length$"):
+        cache(most + 1)
+
+
+def test_without_a_table_of_positions_texts_may_be_longer():
+    make = build_model({**WIDE, "kind": "transformer_decoder", "positions": "none"}, max_length=7, vocabulary_size=29)
+    structure, *arrays = abstract(lambda rngs: make(rngs=rngs))
+    jax.eval_shape(lambda *arrays: structure.merge(*arrays).start(2, 99), *arrays)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 from attention_research.kernels import sinusoidal_positions
 from attention_research.kernels.positions import project_concatenated
 from attention_research.layers.linear import glorot_uniform
-from attention_research.layers.positions.bounds import rows_at
+from attention_research.layers.positions.bounds import expect_rows, rows_at
 from attention_research.signatures import Positive
 
 
@@ -25,6 +25,10 @@ class ConcatenatedPositions(nnx.Module):
     def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
         self.width, self.max_length = width, max_length
         self.kernel = nnx.Param(glorot_uniform(rngs.params(), (2 * width, width), jnp.float32))
+
+    def expect_length(self, length: int) -> None:
+        """Raises ValueError if texts of `length` tokens are longer than the table."""
+        expect_rows("concatenated", self.max_length, length)
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
         encoding = rows_at("concatenated", sinusoidal_positions(self.max_length, self.width), x, positions)

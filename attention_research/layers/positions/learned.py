@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from attention_research.layers.positions.bounds import rows_at
+from attention_research.layers.positions.bounds import expect_rows, rows_at
 from attention_research.signatures import Positive
 
 
@@ -23,6 +23,10 @@ class LearnedPositions(nnx.Module):
 
     def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
         self.table = nnx.Param(jax.random.normal(rngs.params(), (max_length, width), jnp.float32) * width**-0.5)
+
+    def expect_length(self, length: int) -> None:
+        """Raises ValueError if texts of `length` tokens are longer than the table."""
+        expect_rows("learned", self.table.shape[0], length)
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
         return x + rows_at("learned", self.table[...], x, positions)

@@ -6,7 +6,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from attention_research.kernels import sinusoidal_positions
-from attention_research.layers.positions.bounds import rows_at
+from attention_research.layers.positions.bounds import expect_rows, rows_at
 from attention_research.signatures import Positive
 
 
@@ -24,6 +24,10 @@ class SinusoidalPositions(nnx.Module):
     def __init__(self, *, width: Positive, max_length: Positive, rngs: nnx.Rngs):
         del rngs
         self.width, self.max_length = width, max_length
+
+    def expect_length(self, length: int) -> None:
+        """Raises ValueError if texts of `length` tokens are longer than the table."""
+        expect_rows("sinusoidal", self.max_length, length)
 
     def __call__(self, x: Float[Array, "B T D"], positions: Int[Array, "#B T"]) -> Float[Array, "B T D"]:
         return x + rows_at("sinusoidal", sinusoidal_positions(self.max_length, self.width), x, positions)
