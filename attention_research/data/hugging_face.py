@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from attention_research.data import storage
+from attention_research.data import byte_level, storage
 from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.data.numbering import Numbering
 from attention_research.errors import ConfigError, RunError
@@ -84,8 +84,13 @@ class HuggingFaceTokenizer:
         return [self._reader.decode(self._visible(sequence)) for sequence in tokens]
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
-        """Each token as the folder's vocabulary writes it; an id that the folder lacks, in brackets."""
-        return [self._named(int(token)) for token in tokens]
+        """Each token as the folder's vocabulary writes it, with bytes as text (`byte_level`). An id that the folder
+        lacks is in brackets."""
+        names = [self._named(int(token)) for token in tokens]
+        if not self._reader.has_bytes:
+            return names
+        special = [token <= UNKNOWN or name == f"[{token}]" for token, name in zip(tokens, names, strict=True)]
+        return byte_level.marked(names, special)
 
     def _named(self, token: int) -> str:
         theirs = self._numbering.theirs[token] if token < len(self._numbering) else None
@@ -100,7 +105,10 @@ class HuggingFaceTokenizer:
 
 
 class Fast:
-    """A reader of tokenizer.json, or of the lines of vocab.txt, that uses `tokenizers`."""
+    """A reader of tokenizer.json, or of the lines of vocab.txt, that uses `tokenizers`.
+
+    `has_bytes` says whether the vocabulary is a byte-level one.
+    """
 
     def __init__(self, content: Any):
         try:
@@ -109,6 +117,7 @@ class Fast:
             raise RunError(
                 "this vocabulary needs tokenizers, the extra `weights`: pip install 'attention_research[weights]'"
             ) from None
+        self.has_bytes = isinstance(content, str) and _of_bytes(json.loads(content))
         if isinstance(content, str):
             self.tokenizer = tokenizers.Tokenizer.from_str(content)
         else:
@@ -134,6 +143,8 @@ class Fast:
 class Marian:
     """A reader of Marian vocabularies: source.spm splits text into pieces, vocab.json gives their ids."""
 
+    has_bytes = False
+
     def __init__(self, content: dict[str, Any]):
         import sentencepiece
 
@@ -152,6 +163,12 @@ class Marian:
     def name(self, token: int) -> str:
         """The name of one token."""
         return self.names.get(token, f"[{token}]")
+
+
+def _of_bytes(content: dict[str, Any]) -> bool:
+    """Whether a tokenizer.json decodes characters as bytes."""
+    decoder = content.get("decoder") or {}
+    return any(one.get("type") == "ByteLevel" for one in (decoder, *decoder.get("decoders", ())))
 
 
 #: A setting of a WordPiece tokenizer in tokenizer_config.json -> its name in `tokenizers`.

@@ -56,8 +56,10 @@ class WithSentinels:
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
         """The piece of each token, as the vocabulary writes it; a sentinel by its name."""
-        named = lambda token: self._named(token) if self._is_sentinel(token) else self.tokenizer.pieces([token])[0]
-        return [named(int(token)) for token in tokens]
+        below = self.tokenizer.pieces(tokens)
+        return [
+            self._named(t) if self._is_sentinel(t) else piece for t, piece in zip(map(int, tokens), below, strict=True)
+        ]
 
     def _is_sentinel(self, token: int) -> bool:
         return token >= self.size - self.sentinels

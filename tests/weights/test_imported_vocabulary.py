@@ -6,9 +6,12 @@ import json
 import pytest
 import sentencepiece
 
+from attention_research.analysis.alignment_figure import words_of
+from attention_research.analysis.attention import labels
 from attention_research.data.hugging_face import HuggingFaceTokenizer
 from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.data.numbering import Numbering
+from attention_research.data.sentinels import WithSentinels
 from attention_research.errors import ConfigError
 from attention_research.tokens import BOS, EOS, PAD, UNKNOWN
 
@@ -81,6 +84,22 @@ def test_bytes_are_theirs_and_decode_to_the_text(bytes_of_gpt2):
     assert [numbering.theirs[token] for token in ids[:-1]] == theirs.encode(text).ids
     assert ids[-1] == EOS and min(ids) >= EOS and ours.decode([ids]) == [text]
     assert numbering.silent[PAD] and numbering.silent[BOS] and numbering.theirs[BOS] == numbering.theirs[EOS]
+
+
+def test_pieces_of_bytes_are_labelled_as_those_of_sentencepiece(bytes_of_gpt2):
+    """A mark before each word, also before the first one, and text in place of the characters that stand for bytes."""
+    folder, _ = bytes_of_gpt2
+    ours = HuggingFaceTokenizer(folder=str(folder), vocabulary_size=300).fit(())
+    text = "the cats saw über dogs, 猫 !\nand a mat"
+    (ids,) = WithSentinels(ours, 300, 5).encode([text])
+    pieces = WithSentinels(ours, 300, 5).pieces(ids)
+    assert pieces == ours.pieces(ids) and pieces[-1] == "<|endoftext|>"
+    assert "".join(pieces[:-1]) == "▁the▁cats▁saw▁<0xC3><0xBC>ber▁dogs,▁<0xE7><0x8C><0xAB>▁!▁<0x0A>▁and▁a▁mat"
+    words, spelled = ["the", "cats", "saw", "<0xC3><0xBC>ber", "dogs,"], ["<0xE7><0x8C><0xAB>", "!", "<0x0A>"]
+    assert words_of(ours, ids)[0] == [*words, *spelled, "and", "a", "mat", "<|endoftext|>"]
+    shown = labels(ours, [BOS, *ids])
+    assert shown[:3] == ["<|endoftext|>", "the", "cat"] and shown[3] == "·s" and shown[-2:] == ["mat", "<|endoftext|>"]
+    assert ours.pieces([290]) == ["[290]"]
 
 
 def test_t5_has_its_sentinels_last_in_descending_order(tmp_path):
