@@ -131,10 +131,25 @@ def _step(kind: str, name: str, block: Block, causal: bool, memory: str) -> Step
         return Step(kind)
     if isinstance(module, PlainResidual):
         return Step("add")
-    causal = isinstance(module, OneSided) or (causal and not isinstance(module, UnmaskedAttention))
-    masked = kind.endswith("self_attention") and causal
+    masked = _is_masked(module, kind, causal)
     reads = memory if kind == "cross_attention" else ""
     return Step(f"masked {kind}" if masked else kind, type(module).__name__, reads)
+
+
+def _is_masked(module: Any, kind: str, causal: bool) -> bool:
+    """Whether a layer hides later positions in a stack that does or does not decode."""
+    causal = isinstance(module, OneSided) or (causal and not isinstance(module, UnmaskedAttention))
+    return kind.endswith("self_attention") and causal
+
+
+def masked_layers(model: Model, part: str, kind: str) -> tuple[bool, ...]:
+    """Whether the child `kind` of each layer of a stack, such as "self_attention" of the "decoder", hides later
+    positions. Empty if this part of the model is not a stack of blocks."""
+    stack = model.writer() if part == "decoder" and hasattr(model, "writer") else getattr(model, part, None)
+    if not isinstance(stack, Layered):
+        return ()
+    segments = zip(stack.stack.segments, stack.stack.repeats, strict=True)
+    return tuple(_is_masked(getattr(block, kind, None), kind, stack.writes) for block, n in segments for _ in range(n))
 
 
 def lines(parts: tuple[Part, ...]) -> list[str]:

@@ -19,13 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from attention_research.analysis import head_statistics, position_probe, rollout, spectra
-from attention_research.analysis.attention import INPUT, PLACES, Attention, AttentionMap, Pass
+from attention_research.analysis.attention import INPUT, PLACES, Attention, AttentionMap, Layers, Pass
 from attention_research.analysis.attention_page import page as attention_page
 from attention_research.analysis.example_maps import example_maps, layers_at
 from attention_research.analysis.sample_passes import sample_passes
 from attention_research.errors import ConfigError, RunError
+from attention_research.models.architecture import masked_layers
 from attention_research.studies import document
 from attention_research.studies.figures import Figure
 from attention_research.training.evaluation import Trained
@@ -87,7 +89,7 @@ def _of_sample(
     """The statistics of all heads over the sample, with the decoder reading the reference."""
     found: dict[str, Any] = {}
     figures: list[Figure] = []
-    for place, (title, _, columns) in PLACES.items() if {"heads", "spectra"} & {*what} else ():
+    for place, (title, _, _) in PLACES.items() if {"heads", "spectra"} & {*what} else ():
         try:
             maps = [one for _, one in example_maps(trained, place, split=split, examples=examples)]
         except RunError:  # the model has no such attention
@@ -97,7 +99,7 @@ def _of_sample(
             continue
         key, layers = "_".join(place), layers_at(trained, place, split=split)
         if "heads" in what:
-            numbers = head_statistics.head_statistics(maps, is_causal=columns == "read")
+            numbers = _by_layer(maps, _is_causal(trained, place, layers))
             apart = head_statistics.divergence(maps)
             found.setdefault("heads", {})[key] = {
                 "layers": [*layers.numbers], **_lists(numbers), "divergence": apart.tolist(),
@@ -111,6 +113,23 @@ def _of_sample(
             }  # fmt: skip
             figures.append(pictures.draw_spectra(title, curves, layers, folder / f"spectra_{key}.png", line))
     return found, figures
+
+
+def _is_causal(trained: Trained, place: tuple[str, str], layers: Layers) -> list[bool]:
+    """Whether each of these layers hides later positions: by its class, or in another model by the place."""
+    masked = masked_layers(trained.trainer.structure.merge(*trained.model()), *place)
+    return [masked[number - 1] if masked else PLACES[place][2] == "read" for number in layers.numbers]
+
+
+def _by_layer(maps: Sequence[Float[np.ndarray, "L N T S"]], is_causal: Sequence[bool]) -> dict[str, np.ndarray]:
+    """`head_statistics` of layers of which some hide later positions."""
+    found: dict[str, np.ndarray] = {}
+    for causal in sorted(set(is_causal)):
+        chosen = np.flatnonzero(np.asarray(is_causal) == causal)
+        numbers = head_statistics.head_statistics([one[chosen] for one in maps], is_causal=causal)
+        for name, values in numbers.items():
+            found.setdefault(name, np.zeros((len(is_causal), values.shape[1])))[chosen] = values
+    return found
 
 
 def _of_passes(

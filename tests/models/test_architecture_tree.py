@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from attention_research.models.architecture import architecture, lines
+from attention_research.models.architecture import architecture, lines, masked_layers
 from attention_research.tokens import BOS
 
 POST = ("dropout", "residual", "norm")
@@ -135,6 +135,22 @@ def test_the_tree_describes_the_computation(small, variant):
 def test_the_trees_differ(small):
     trees = [lines(architecture(structure.merge(p))) for structure, p in (small(**v) for v in VARIANTS.values())]
     assert all(a != b for i, a in enumerate(trees) for b in trees[:i])
+
+
+def test_layers_that_hide_later_positions_are_found_by_their_class(small):
+    """In a decoder all but unmasked ones, in an encoder only one-sided ones."""
+    merged = lambda **model: small(**model)[0].merge(small(**model)[1])
+    mixed = {"kind": "interleaved", "interval": 2, "first": {"kind": "unmasked"}, "last": {"kind": "standard"}}
+    model = merged(
+        encoder={"self_attention": {"kind": "one_sided"}}, decoder={"num_layers": 3, "self_attention": mixed}
+    )
+    assert masked_layers(model, "encoder", "self_attention") == (True, True)
+    assert masked_layers(model, "decoder", "self_attention") == (False, True, False)
+    assert masked_layers(model, "decoder", "cross_attention") == (False, False, False)
+    shared = merged(kind="shared_transformer")
+    assert masked_layers(shared, "decoder", "self_attention") == (True, True)
+    assert masked_layers(shared, "encoder", "self_attention") == (False, False)
+    assert masked_layers(merged(kind="transformer_encoder"), "decoder", "self_attention") == ()
 
 
 def test_other_models_have_their_own_parts(small):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from attention_research.analysis import attention
+from attention_research.analysis.example_maps import example_maps
+from attention_research.analysis.head_statistics import head_statistics
 from attention_research.errors import ConfigError
 from attention_research.workdirs import analysis
 from tests.small_transformer import small_transformer
@@ -24,10 +26,11 @@ class Tokenizer:
 
 
 def trained(tmp_path, **model):
-    """Like `training.evaluation.Trained`, for a random language model and two texts."""
+    """Like `training.evaluation.Trained`, for a random language model and two texts, or another model and two pairs."""
     section = {"kind": "transformer_decoder", "num_layers": 4, **model}
     structure, arrays = small_transformer(**section)
-    data = SimpleNamespace(evaluation_batches=lambda split, rows, examples=None: iter([([0, 1], {"target": TARGETS})]),
+    batch = {"target": TARGETS} if section["kind"] == "transformer_decoder" else {"source": TARGETS, "target": TARGETS}
+    data = SimpleNamespace(evaluation_batches=lambda split, rows, examples=None: iter([([0, 1], batch)]),
                            tokenizer=Tokenizer())  # fmt: skip
     return SimpleNamespace(
         config=SimpleNamespace(resolved={"model": section}, hash="h", spec="a config"), data=data, workdir=tmp_path,
@@ -52,6 +55,22 @@ def test_layers_have_their_numbers_and_rollout_needs_all_of_them(tmp_path):
         "decoder self-attention: only layers 2, 4 of 4 have attention weights, so that a rollout would skip the others"
     )
     assert found["left_out"] == {"rollout": [why]} and why in page
+
+
+@pytest.mark.slow
+def test_the_largest_entropy_is_that_of_what_a_layer_sees(tmp_path):
+    """Of its class, not of its place: an encoder may hide later positions, and a decoder may not."""
+    mixed = {"kind": "interleaved", "interval": 2, "first": {"kind": "unmasked"}, "last": {"kind": "standard"}}
+    sides = {"encoder": {"self_attention": {"kind": "one_sided"}}, "decoder": {"self_attention": mixed}}
+    run = trained(tmp_path, kind="transformer", num_layers=2, **sides)
+    found = analysis.analyze(run, tmp_path, ["heads"])["heads"]
+    for side, causal in (("encoder", (True, True)), ("decoder", (False, True))):
+        maps = [one for _, one in example_maps(run, (side, "self_attention"))]
+        for layer, hides in enumerate(causal):
+            of_layer = [one[layer : layer + 1] for one in maps]
+            assert all(np.any(one[..., ~np.tri(one.shape[2], dtype=bool)]) != hides for one in of_layer)
+            for name, values in head_statistics(of_layer, is_causal=hides).items():
+                np.testing.assert_allclose(found[f"{side}_self_attention"][name][layer], values[0], rtol=1e-6)
 
 
 def test_a_model_without_attention_has_no_numbers(tmp_path):
