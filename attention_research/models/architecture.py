@@ -1,7 +1,9 @@
 """Describes the computation of a built model in the order of its operations, like Figure 1 of Vaswani et al. 2017.
 
 The description is read from the modules: the branches of the blocks, the number of repetitions of each block, the
-embeddings and the output layer. It is complete: calling its parts in this order gives the output of the model.
+embeddings and the output layer. For a Transformer that outputs tokens it is complete: calling its parts in this order
+gives the output of the model. It leaves out what a kind of `stack` other than `layers` does between the blocks. Other
+models, slots, and the parts of a classifier after its encoder are lists of modules by name, not in their order.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from attention_research.layers.residuals.plain import PlainResidual
 from attention_research.models.layered import Layered
 from attention_research.models.perceiver_encoder import PerceiverEncoder
 from attention_research.models.protocol import Model, ScoresTokens
+from attention_research.models.transparent_encoder import TransparentEncoder
 
 ENCODER_OUTPUT = "the encoder's output"
 
@@ -57,8 +60,8 @@ class Part:
 
 
 def architecture(model: Model) -> tuple[Part, ...]:
-    """The parts of a model of this package. For a Transformer, these are the branches in the order of computation; for
-    another model, its modules by name. `layers.structure.abstract` gives a model without allocating memory."""
+    """The parts of a model of this package: of a stack, the branches in the order of computation, and of anything else
+    the modules by name. `layers.structure.abstract` gives a model without allocating memory."""
     held = _held(model)
     stacks = {name: module for name, module in held.items() if isinstance(module, Layered)}
     if not stacks:
@@ -66,12 +69,20 @@ def architecture(model: Model) -> tuple[Part, ...]:
     scores = isinstance(model, ScoresTokens)  # a classifier has a source embedding but does not output tokens
     embedding = type(held["vocabulary" if scores else "embedding"]).__name__
     parts = []
+    source = (Step("source embedding", embedding),)
+    if scores and "features" in held:  # a captioner
+        source = (
+            Step("image features", type(held["features"]).__name__),
+            Step("project", type(held["project"]).__name__),
+        )
+    if getattr(model, "class_token", None) is not None:
+        source = (*source, Step("class token"))
     if "encoder" in stacks:
-        parts.append(_stack("encoder", Step("source embedding", embedding), stacks["encoder"]))
+        parts.append(_stack("encoder", source, stacks["encoder"]))
     elif "encoder" in held:
-        parts.append(Part("encoder", (Step("source embedding", embedding), *_modules(held["encoder"]))))
+        parts.append(Part("encoder", (*source, *_modules(held["encoder"]))))
     if "decoder" in stacks:
-        parts.append(_stack("decoder", Step(stacks["decoder"].reads, embedding), stacks["decoder"]))
+        parts.append(_stack("decoder", (Step(stacks["decoder"].reads, embedding),), stacks["decoder"]))
     if scores:
         return (*parts, Part("output", (Step("linear", embedding), Step("softmax"))))
     after = [(name, module) for name, module in held.items() if name not in ("embedding", "encoder")]
@@ -99,20 +110,20 @@ def _modules(module: nnx.Module) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _stack(name: str, embedding: Step, stack: Layered) -> Part:
+def _stack(name: str, source: tuple[Step, ...], stack: Layered) -> Part:
     positions = type(stack.positions).__name__
     added = () if isinstance(stack.positions, NoPositions) else (Step("positions", positions),)
     blocks = zip(stack.stack.repeats, stack.stack.segments, strict=True)
     described = tuple(Blocks(repeat, tuple(_branches(block, stack.writes))) for repeat, block in blocks)
+    before = (*source, *added, Step("dropout"))
+    after = () if stack.final_norm is None else (Step("norm", type(stack.final_norm).__name__),)
+    if isinstance(stack, TransparentEncoder):
+        after = (*after, Step("a weighted sum for each layer of the decoder", reads="the outputs of all layers"))
     if isinstance(stack, PerceiverEncoder):
+        before = (*before, Step("norm", type(stack.input_norm).__name__), Step("latents"))
         reading = Blocks(1, tuple(_branches(stack.reader, False, reads="the input")))
         described = (reading, *described * stack.blocks) if stack.reads_once else (reading, *described) * stack.blocks
-    return Part(
-        name,
-        (embedding, *added, Step("dropout")),
-        described,
-        () if stack.final_norm is None else (Step("norm", type(stack.final_norm).__name__),),
-    )
+    return Part(name, before, described, after)
 
 
 def _branches(block: Block, causal: bool, reads: str = ENCODER_OUTPUT) -> Iterator[tuple[Step, ...]]:

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from attention_research.config import build_model
+from attention_research.layers.structure import abstract
 from attention_research.models.architecture import architecture, lines, masked_layers
 from attention_research.tokens import BOS
 
@@ -135,6 +137,46 @@ def test_the_tree_describes_the_computation(small, variant):
 def test_the_trees_differ(small):
     trees = [lines(architecture(structure.merge(p))) for structure, p in (small(**v) for v in VARIANTS.values())]
     assert all(a != b for i, a in enumerate(trees) for b in trees[:i])
+
+
+FEED_FORWARD = "    feed_forward (DenseFeedForward) > dropout > add > norm (LayerNorm)"
+#: Settings of the model, the first line of the tree without "encoder: ", and the last line of the encoder.
+ENCODERS = {
+    "captioner": (
+        {"kind": "transformer_captioner", "features": {"kind": "cnn", "width": 5}, "positions": "none"},
+        "image features (ConvolutionalFeatures) > project (Linear) > dropout",
+        FEED_FORWARD,
+    ),
+    "perceiver": (
+        {"encoder": {"kind": "perceiver", "num_latents": 4, "final_norm": True}, "positions": "none"},
+        "source embedding (TiedEmbeddings) > dropout > norm (LayerNorm) > latents",
+        "  norm (LayerNorm)",
+    ),
+    "transparent": (
+        {"encoder": {"kind": "transparent"}, "positions": "none"},
+        "source embedding (TiedEmbeddings) > dropout",
+        "  a weighted sum for each layer of the decoder (reads the outputs of all layers)",
+    ),
+    "class token": (
+        {"kind": "vision_transformer", "num_classes": 3, "patch_side": 2},
+        "source embedding (PatchEmbedding) > class token > positions (LearnedPositions) > dropout",
+        FEED_FORWARD,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_the_tree_names_everything_around_the_layers_of_an_encoder(name):
+    """The image of a captioner, the normalized input and latents of a Perceiver, the sums that are the memories of a
+    decoder, and the token before the patches."""
+    section, first, last = ENCODERS[name]
+    section = {"kind": "transformer", "width": 12, "num_heads": 3, "num_layers": 2, **section}
+    sizes = {"vocabulary_size": 29, "max_length": 5, "side": 4, "channels": 3}
+    make = build_model({**section, "feed_forward": {"hidden_width": 17}}, **sizes)
+    structure, *arrays = abstract(lambda rngs: make(rngs=rngs))
+    tree = lines(architecture(jax.eval_shape(structure.merge, *arrays)))
+    parts = [number for number, line in enumerate(tree) if line[0] != " "]
+    assert tree[0] == f"encoder: {first}" and tree[parts[1] - 1] == last
 
 
 def test_layers_that_hide_later_positions_are_found_by_their_class(small):
