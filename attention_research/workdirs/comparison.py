@@ -25,8 +25,8 @@ class Comparison:
     """Runs in the order given. Each mapping holds, under a name, one value for each run.
 
     `numbers` holds all numbers; `config`, `environment` and `scoring` hold only the entries that differ. `scoring` is
-    the split and the signatures of the scores, if all runs have them: scores with different signatures are not
-    comparable.
+    the checkpoint, the split and the signatures of the scores, if all runs have them: scores with different signatures
+    are not comparable.
     """
 
     runs: tuple[str, ...]
@@ -74,10 +74,17 @@ def compare(folders: Sequence[Path], report: Callable[[str], None] = lambda line
 
 
 def _scoring(evaluation: Mapping[str, Any]) -> dict[str, Any]:
-    """The split and the signatures of the scores, and those of further evaluations as "NAME.split"."""
+    """The step and choice of the checkpoint, the steps of a mean, the split and the signatures of the scores.
+
+    The split and the signatures of a further evaluation are under names such as "NAME.split".
+    """
     kept = lambda one: {name: x for name, x in one.items() if name == "split" or "signature" in name}
+    read = {name: evaluation[name] for name in ("step", "checkpoint") if name in evaluation}
+    averaged = evaluation.get("averaged")
+    if isinstance(averaged, list) and len(averaged) > 1:
+        read["averaged"] = averaged
     further = evaluation.get("evaluations", {}).items()
-    return kept(evaluation) | {f"{name}.{key}": x for name, one in further for key, x in kept(one).items()}
+    return read | kept(evaluation) | {f"{name}.{key}": x for name, one in further for key, x in kept(one).items()}
 
 
 def _names(documents: Sequence[Mapping[str, Any]]) -> list[str]:

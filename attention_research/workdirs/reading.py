@@ -159,14 +159,16 @@ class Run:
     def numbers(self) -> dict[str, float | None]:
         """A summary of the run in numbers; None for unknown ones. With replicas, losses are means over them.
 
-        `training_loss` is the optimised loss, averaged over the last `LAST` logged steps. `steps_per_second` is the
-        measurement of a study's worker if there is one, else it comes from the logged tokens/s.
+        `training_loss` is the optimised loss, averaged over the last `LAST` logged steps. `evaluated_step` is the step
+        of the checkpoint that the scores belong to, if it is another than `step`. `steps_per_second` is the measurement
+        of a study's worker if there is one, else it comes from the logged tokens/s.
         """
         stages = {name: one for name, one in _dict(self.result.get("stages")).items() if isinstance(one, dict)}
         validation = _mean_curve(self.curves("loss", "validation"))
         training = _mean_curve(self.curves("loss"))
         a_step = seconds_a_step(line for line in self.metrics if line["split"] == "train")
         measured = stages.get("train", {}).get("steps_per_second")
+        evaluated = self.evaluation.get("step", self.step)
         return {
             "parameters": stages.get("inspect", {}).get("parameters") or self.environment.get("parameters"),
             "step": self.step,
@@ -174,6 +176,7 @@ class Run:
             "training_loss": statistics.fmean(list(training.values())[-LAST:]) if training else None,
             "validation_loss": list(validation.values())[-1] if validation else None,
             "best_validation_loss": min(validation.values(), default=None, key=_nan_last),
+            "evaluated_step": evaluated if is_number(evaluated) and evaluated != self.step else None,
             **self.scores,
             "steps_per_second": measured or (1 / a_step if a_step else None),
         }

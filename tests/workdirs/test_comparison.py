@@ -57,6 +57,19 @@ def test_further_evaluations_are_numbers_too(make_run, evaluation, tmp_path):
     assert found.scoring == {"news.split": ["test", "validation"]}
 
 
+def test_scores_of_different_checkpoints_are_told_apart(make_run, evaluation, tmp_path):
+    """A continued run keeps the evaluation of an earlier step until it is evaluated again."""
+    of = lambda step, chosen, averaged: {**evaluation, "step": step, "checkpoint": chosen, "averaged": averaged}
+    chosen = {"last": of(6, "last", [6]), "old": of(4, "last", [4]), "mean": of(6, "mean", [4, 6])}
+    folders = {name: make_run(tmp_path / name, 6, evaluation=one) for name, one in chosen.items()}
+    found = compare([folders["last"], folders["old"]])
+    assert found.numbers["step"] == [6, 6] and found.numbers["evaluated_step"] == [None, 4]
+    assert found.scoring == {"step": [6, 4]}
+    found = compare([folders["last"], folders["mean"]])
+    assert "evaluated_step" not in found.numbers
+    assert found.scoring == {"checkpoint": ["last", "mean"], "averaged": ["(absent)", [4, 6]]}
+
+
 def test_tables_and_json(runs, capsys):
     assert main(["compare", *map(str, runs)]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

@@ -10,6 +10,7 @@ import pytest
 from attention_research.cli import main
 from attention_research.studies.run import run_study
 from attention_research.workdirs import figures
+from attention_research.workdirs.page import page as drawn
 from attention_research.workdirs.reading import Run
 from attention_research.workdirs.reading import saved_config as read_config
 
@@ -67,6 +68,11 @@ def test_the_page_has_numbers_samples_settings_and_their_sources(page):
     assert rows["training.steps"] == ["6"] and rows["model.width"] == ["32"]
     assert "0123abc" in page.text and "flax 0.12.8" in page.text and "nrefs:1|tok:13a" in page.text
     assert "finished: step 6 of 6" in page.text
+
+
+def test_scores_of_an_earlier_step_name_it(make_run, evaluation, tmp_path):
+    html = drawn(Run.read(make_run(tmp_path / "run", 6, evaluation={**evaluation, "step": 4})))
+    assert {row[0]: row[1:] for row in Reader(html).rows}["evaluated step"] == ["4"]
 
 
 def test_the_command_can_be_typed_again(page, run):
