@@ -59,13 +59,10 @@ def _parts(config: Config, *, evaluated: bool = True) -> Iterator[tuple[str, Cal
     def trained() -> Iterator[Program]:
         shapes = sorted(trainer.data.train_shapes(trainer.settings.batch_size), key=_size)
         for extreme in shapes[:: max(len(shapes) - 1, 1)]:
-            yield step, (state, _arrays(trainer, extreme))
+            yield step, (state, trainer.arrays(extreme))
 
     def largest() -> dict[str, jax.ShapeDtypeStruct]:
-        shapes = max(trainer.data.train_shapes(evaluation.batch_size), key=_size)
-        return _arrays(
-            trainer, {name: x for name, x in shapes.items() if not name.endswith(("_segments", "_positions"))}
-        )
+        return trainer.largest_evaluation_batch(evaluation.batch_size)
 
     def losses() -> Iterator[Program]:
         yield trainer.losses, (model, largest())
@@ -81,11 +78,6 @@ def _parts(config: Config, *, evaluated: bool = True) -> Iterator[tuple[str, Cal
     yield "evaluate", losses
     if evaluated and any(isinstance(one, ScoresTexts) for one in evaluations):
         yield "decode", decoded
-
-
-def _arrays(trainer: Trainer, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, jax.ShapeDtypeStruct]:
-    dtype = lambda name: jnp.dtype(trainer.data.dtypes.get(name, "int32"))
-    return {name: jax.ShapeDtypeStruct(shape, dtype(name)) for name, shape in shapes.items()}
 
 
 def _size(shapes: Mapping[str, tuple[int, ...]]) -> int:

@@ -29,7 +29,7 @@ from attention_research.training.profiling import Profile
 from attention_research.training.progress import Progress
 from attention_research.training.replicas import member_configs
 from attention_research.training.schedules import stretched
-from attention_research.training.scoring import FurtherEvaluations, check_not_empty
+from attention_research.training.scoring import FurtherEvaluations, check_not_empty, no_such_number
 from attention_research.training.settings import Training
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import write_json
@@ -70,6 +70,7 @@ def train(
                 f"{trainer.replicas} replicas as single runs, or leave stop_at out"
             )
         further = FurtherEvaluations(trainer)
+        further.check_stop_by()
         tracking.check(trainer.settings.track if hosts.is_first() else ())
         stop.leave()
         if hosts.is_first():
@@ -233,7 +234,7 @@ def _reaches(settings: Training, scores: Mapping[str, Sequence[float]]) -> bool:
     if settings.stop_at is None:
         return False
     if settings.stop_by not in scores:
-        raise ConfigError(f"training.stop_by: a validation has no {settings.stop_by!r}; it has {', '.join(scores)}")
+        raise no_such_number(settings.stop_by, scores)
     return min(scores[settings.stop_by]) >= settings.stop_at
 
 

@@ -11,13 +11,14 @@ the line of the validation loss:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import jax
 import numpy as np
 
+from attention_research.config.errors import offer
 from attention_research.errors import ConfigError
 from attention_research.models.sequences import source
 from attention_research.parallel.replica_settings import scope
@@ -169,3 +170,22 @@ class FurtherEvaluations:
             }
             found.setdefault(evaluation.split, {}).update(numbers)
         return found
+
+    def check_stop_by(self) -> None:
+        """Raises ConfigError if `training.stop_at` is set and no validation logs the number `training.stop_by`."""
+        settings = self.trainer.settings
+        if settings.stop_at is None:
+            return
+        start = jax.eval_shape(self.trainer.step_and_start[1], 0)
+        batch = self.trainer.largest_evaluation_batch(settings.batch_size)
+        logged = [*jax.eval_shape(self.trainer.losses, (start["parameters"], start["statistics"]), batch)]
+        for name, evaluation in self.evaluations.items():
+            if evaluation.split == "validation":
+                logged += [f"{name}.{metric.name}" for metric in evaluation.metrics]
+        if settings.stop_by not in logged:
+            raise no_such_number(settings.stop_by, logged)
+
+
+def no_such_number(name: str, logged: Iterable[str]) -> ConfigError:
+    """The error for a `training.stop_by` that is not among the numbers that a validation logs."""
+    return ConfigError(f"config.training.stop_by: a validation has no {name}; {offer(name, logged)}")

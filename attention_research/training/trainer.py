@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from attention_research.config import Config, ConfigError, build_experiment
@@ -99,6 +101,17 @@ class Trainer:
         """The computation of an evaluation step, as a function to trace."""
         total, sums = self.task.loss(self.structure.merge(*model), batch, None)
         return {"loss": total, **sums, "tokens": self.task.count(batch)}
+
+    def arrays(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, jax.ShapeDtypeStruct]:
+        """The shapes of a batch with the dtypes of the data."""
+        dtype = lambda name: jnp.dtype(self.data.dtypes.get(name, "int32"))
+        return {name: jax.ShapeDtypeStruct(shape, dtype(name)) for name, shape in shapes.items()}
+
+    def largest_evaluation_batch(self, rows: int) -> dict[str, jax.ShapeDtypeStruct]:
+        """The shapes and dtypes of the largest batch of an evaluation, whose rows are not packed."""
+        shapes = max(self.data.train_shapes(rows), key=lambda one: sum(math.prod(shape) for shape in one.values()))
+        packing = ("_segments", "_positions")
+        return self.arrays({name: shape for name, shape in shapes.items() if not name.endswith(packing)})
 
 
 def of_replica(state: Mapping[str, Any], replica: int, replicas: int) -> tuple[Any, Any]:

@@ -11,6 +11,8 @@ from attention_research.training.workdir import json_text, write_text
 from attention_research.workdirs.status import run_line
 
 CONFIG = "configs/arithmetic/equations.py:smoke"
+FURTHER = [("evaluations.written.kind", "perplexity"), ("evaluations.written.split", "validation")]
+FURTHER += [("evaluations.tested.kind", "perplexity"), ("evaluations.tested.split", "test")]
 
 
 def config(**training):
@@ -40,8 +42,21 @@ def test_a_run_that_ends_between_two_logged_steps_is_finished(tmp_path):
 @pytest.mark.slow
 def test_a_run_that_is_not_good_enough_has_all_steps(tmp_path):
     assert train(config(stop_at=1000.0), tmp_path)["steps"] == 12
-    with pytest.raises(ConfigError, match=r"^training.stop_by: a validation has no 'right'; it has correct, loss, "):
-        train(config(stop_at=0.5, stop_by="right"), tmp_path / "other")
+
+
+WRONG = {
+    "right": r"^config\.training\.stop_by: a validation has no right; there are correct, .*, written\.bits$",
+    "corect": r"stop_by: a validation has no corect; did you mean correct\?$",
+    "written.perplxity": r"stop_by: a validation has no written\.perplxity; did you mean written\.perplexity\?$",
+    "tested.perplexity": r"stop_by: a validation has no tested\.perplexity; did you mean written\.perplexity\?$",
+}
+
+
+@pytest.mark.parametrize(("name", "line"), WRONG.items(), ids=WRONG)
+def test_a_number_that_no_validation_has_is_refused_before_anything_is_written(name, line, tmp_path):
+    with pytest.raises(ConfigError, match=line):
+        train(config(stop_at=0.5, stop_by=name).override(FURTHER), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_replicas_do_not_end_each_at_its_own_step(tmp_path):
