@@ -46,6 +46,15 @@ def _divides(batch_size: int, parts: int, shards: int, what: str) -> None:
         raise RunError(f"training.batch_size: {batch_size} does not divide over {shards} {what}{of_parts}")
 
 
+def check_division(sizes: Mapping[str, int], batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
+    """Raises RunError if a part of the batch, or a sequence length, does not divide over a mesh of these axis sizes."""
+    _divides(batch_size, parts, math.prod(sizes[axis] for axis in ROWS), "data shards")
+    for _, *rest in shapes:
+        if rest and rest[0] % sizes[SEQUENCE]:
+            shards = sizes[SEQUENCE]
+            raise RunError(f"parallel.mesh.sequence: batches have length {rest[0]}, not a multiple of {shards}")
+
+
 class MeshExecution:
     """`jax.jit` on a mesh, with shardings from `parallel.rules`. The step donates the state.
 
@@ -92,19 +101,12 @@ class MeshExecution:
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
         """Raises RunError if a part of the batch, or a sequence length, does not divide over the mesh."""
-        _divides(batch_size, parts, self._row_shards(), "data shards")
-        for _, *rest in shapes:
-            if rest and rest[0] % self.mesh.shape[SEQUENCE]:
-                shards = self.mesh.shape[SEQUENCE]
-                raise RunError(f"parallel.mesh.sequence: batches have length {rest[0]}, not a multiple of {shards}")
-
-    def _row_shards(self) -> int:
-        return math.prod(self.mesh.shape[axis] for axis in ROWS)
+        check_division(self.mesh.shape, batch_size, parts, shapes)
 
     @cached_property
     def part(self) -> tuple[int, int]:
         """(index, count): this host holds part `index` of `count` equal consecutive parts of the rows of a batch."""
-        shards = self._row_shards()
+        shards = math.prod(self.mesh.shape[axis] for axis in ROWS)
         rows: Any = self.batch_sharding(1).addressable_devices_indices_map((shards,)).values()
         bounds = [index.indices(shards)[:2] for (index,) in rows]
         low, high = min(start for start, _ in bounds), max(stop for _, stop in bounds)

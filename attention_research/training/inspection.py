@@ -17,6 +17,7 @@ from attention_research.accounting.memory import peak_bytes
 from attention_research.config import Config, build_experiment
 from attention_research.layers.structure import abstract
 from attention_research.models.architecture import architecture, lines
+from attention_research.parallel.execution import check_division
 from attention_research.parallel.rules import spec
 from attention_research.training.partition import partition, pretend
 from attention_research.training.step import initial_state, make_train_step
@@ -30,6 +31,8 @@ def inspect(config: Config) -> dict[str, Any]:
     (`training.partition`); the mesh axis `data` counts as 1 if it is -1. FLOPs count each multiply-add of a matrix
     product as 2, in the forward and backward pass, including recomputation.
 
+    Raises RunError if a batch does not divide over the mesh.
+
     The number of parameters of a packaged config:
 
         from attention_research.config import load
@@ -41,15 +44,17 @@ def inspect(config: Config) -> dict[str, Any]:
     if devices > 1:
         pretend(devices)
     parts = build_experiment(config)
-    settings, task = parts.training(), parts.task()
+    settings, task, data = parts.training(), parts.task(), parts.data()
+    batches = list(data.train_shapes(settings.batch_size))
+    every = (shape for batch in batches for shape in batch.values())
+    check_division(sizes, settings.batch_size, settings.accumulation_steps, every)
     make = lambda rngs: parts.model(rngs=rngs)
     structure, parameters, statistics = abstract(make)
     width = config.resolved["model"].get("width")
     optimizer, schedule = settings.optimizer(width), settings.schedule(width)
     start = initial_state(make, optimizer)
     state = jax.eval_shape(start, 0)
-    data = parts.data()
-    shapes = max(data.train_shapes(settings.batch_size), key=lambda s: sum(map(np.prod, s.values())))
+    shapes = max(batches, key=lambda s: sum(map(np.prod, s.values())))
     types = {name: jnp.dtype(data.dtypes.get(name, "int32")) for name in shapes}
     batch = {name: jax.ShapeDtypeStruct(shape, types[name]) for name, shape in shapes.items()}
     step = make_train_step(structure, task, optimizer, schedule, accumulation_steps=settings.accumulation_steps)

@@ -7,6 +7,7 @@ import pytest
 
 from attention_research.cli import main
 from attention_research.config import load, variants
+from attention_research.errors import RunError
 from tests.tiers import fast_are
 
 GOLDENS = Path(__file__).with_name("goldens.jsonl")  # one line for each variant
@@ -70,6 +71,22 @@ def test_json_is_one_document(capsys, monkeypatch, root):
     assert main(["inspect", f"--config={CONFIG}:smoke", "--config.model.width=64", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["parameters"] == parameters(2000, 1, 64, 64) and document["config"]["model"]["width"] == 64
+
+
+DOES_NOT_DIVIDE = {
+    "batch": (("parallel.mesh.data", "3"), "training.batch_size: 16 does not divide over 3 data shards"),
+    "length": (
+        ("parallel.mesh.sequence", "5"),
+        "parallel.mesh.sequence: batches have length 64, not a multiple of 5",
+    ),
+}
+
+
+@pytest.mark.parametrize(("override", "line"), DOES_NOT_DIVIDE.values(), ids=DOES_NOT_DIVIDE)
+def test_a_mesh_that_does_not_divide_a_batch_is_one_line(override, line, inspected, monkeypatch):
+    monkeypatch.setattr("attention_research.training.inspection.pretend", lambda devices: None)
+    with pytest.raises(RunError, match=f"^{line}$"):
+        inspected(f"{CONFIG}:smoke", override)
 
 
 FAST = ("classification-text", "language_modelling-transformer")
