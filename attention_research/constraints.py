@@ -241,6 +241,25 @@ def whole_mesh(section: Section, sections: list[Section]) -> Broken:
     return ("data", message) if data < 1 and data != -1 else None
 
 
+def a_mesh_that_is_used(section: Section, sections: list[Section]) -> Broken:
+    """pmap has no mesh: it uses all devices."""
+    if section.settings.get("strategy") != "pmap":
+        return None
+    for axis, size in section.settings.get("mesh", {}).items():
+        if axis != "kind" and size != (-1 if axis == "data" else 1):
+            why = f"{size} has no effect under pmap, which splits the rows of a batch over all devices"
+            return f"mesh.{axis}", f"{why}; set {section.path}.strategy=jit"
+    return None
+
+
+def replicas_on_a_mesh(section: Section, sections: list[Section]) -> Broken:
+    """The program of several replicas runs under jit only."""
+    under_pmap = any(one.family == "parallel" and one.settings.get("strategy") == "pmap" for one in sections)
+    if not under_pmap or section.settings.get("replicas", 1) == 1:
+        return None
+    return "replicas", "replicas run under parallel.strategy=jit, not pmap"
+
+
 def room_for_words(section: Section, sections: list[Section]) -> Broken:
     """Ids 0 to 3 are padding, BOS, EOS and unknown. Experiments with images only have no vocabulary."""
     if "vocabulary_size" not in section.settings:
@@ -377,7 +396,9 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("vocabulary", "adaptive_*", clusters_cover_the_vocabulary),
     ("vocabulary", "adaptive_softmax", tails_within_the_row),
     ("mesh", "mesh", whole_mesh),
+    ("parallel", "*", a_mesh_that_is_used),
     ("decoding", "sampling", nucleus_within_all),
+    ("training", "*", replicas_on_a_mesh),
     ("training", "*", whole_accumulation_steps),
     ("training", "*", a_checkpoint_that_can_be),
     ("training", "*", a_checkpoint_to_choose),

@@ -34,7 +34,8 @@ class Group:
 def grouped(trials: Sequence[Trial], folder: Folder) -> list[Group]:
     """The groups of two or more trials that can train together, without trials that have already started.
 
-    Trials with `training.stop_at` train alone, since each of them ends at its own step.
+    Trials with `training.stop_at` train alone, since each of them ends at its own step, and so do trials under pmap,
+    which has no replicas.
     """
     alike: dict[str, list[tuple[Trial, Config]]] = {}
     for trial in trials:
@@ -42,7 +43,8 @@ def grouped(trials: Sequence[Trial], folder: Folder) -> list[Group]:
             continue
         config = resolve(trial.given)
         training = config.resolved["training"]
-        if training["replicas"] == 1 and training["stop_at"] is None:
+        alone = training["stop_at"] is not None or config.resolved["parallel"]["strategy"] == "pmap"
+        if training["replicas"] == 1 and not alone:
             alike.setdefault(_rest(config), []).append((trial, config))
     return [_group(found, folder) for found in alike.values() if len(found) > 1]
 

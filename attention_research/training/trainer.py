@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from attention_research.config import Config, ConfigError, build_experiment
+from attention_research.config import Config, build_experiment
 from attention_research.data.protocol import Data
 from attention_research.layers.structure import abstract
 from attention_research.parallel import hosts
@@ -50,8 +50,6 @@ class Trainer:
             make_train_step, self.structure, self.task, optimizer, schedule, accumulation_steps=parts_of_batch
         )
         if self.parallel.strategy == "pmap" and not alone:
-            if self.replicas > 1:
-                raise ConfigError("config.training.replicas: replicas run under parallel.strategy=jit, not pmap")
             self.step_and_start = train_step(axis_name=AXIS), start
             self.execution: Any = PmapExecution(*self.step_and_start, self.settings.seed)
         else:

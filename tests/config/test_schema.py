@@ -283,6 +283,19 @@ REFUSED = {
         ("parallel.mesh.data", "0"),
         "config.parallel.mesh.data: expected an int at least 1, or -1 (the rest); got 0",
     ),
+    "a mesh under pmap": (
+        ("parallel", {"strategy": "pmap", "mesh": {"tensor": 2}}),
+        "config.parallel.mesh.tensor: 2 has no effect under pmap, which splits the rows of a batch over all devices; "
+        "set config.parallel.strategy=jit",
+    ),
+    "some devices under pmap": (
+        ("parallel", {"strategy": "pmap", "mesh": {"data": 2}}),
+        "config.parallel.mesh.data: 2 has no effect under pmap, which splits the rows of a batch over all devices; ",
+    ),
+    "replicas under pmap": (
+        [("parallel.strategy", "pmap"), ("training.replicas", 2)],
+        "config.training.replicas: replicas run under parallel.strategy=jit, not pmap",
+    ),
     "top_p above one": (
         ("decoding", {"kind": "sampling", "top_p": 1.5}),
         "config.decoding.top_p: expected a float above 0 and at most 1; got 1.5",
@@ -299,7 +312,7 @@ def test_a_real_config_is_refused(root, monkeypatch, name):
     monkeypatch.chdir(root)
     override, message = REFUSED[name]
     with pytest.raises(ConfigError) as caught:
-        load("configs/translation/transformer.py:vaswani_base", [override])
+        load("configs/translation/transformer.py:vaswani_base", override if isinstance(override, list) else [override])
     assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
 
 

@@ -17,8 +17,8 @@ TRAINING = {"steps": 12, "log_every": 2, "checkpoint_every": 6, "eval_every": 6,
 OVERRIDES = [(f"training.{name}", value) for name, value in TRAINING.items()]
 
 
-def planned(*over, seeds=2, replicas=True):
-    study = sweep_study(CONFIG, over, overrides=OVERRIDES, seeds=seeds, replicas=replicas)
+def planned(*over, seeds=2, replicas=True, overrides=()):
+    study = sweep_study(CONFIG, over, overrides=[*OVERRIDES, *overrides], seeds=seeds, replicas=replicas)
     return plan(study, "sweep", list(study.rows), seeds, "0" * 12)
 
 
@@ -44,6 +44,11 @@ def test_trials_with_other_shapes_or_batches_are_not_grouped(tmp_path):
 
 def test_trials_that_end_at_a_step_of_their_own_are_not_grouped(tmp_path):
     assert not grouped(planned("training.learning_rate=0.5,1", "training.stop_at=0.9"), Folder(tmp_path))
+
+
+def test_trials_under_pmap_are_not_grouped(tmp_path):
+    trials = planned("training.learning_rate=0.5,1", overrides=[("parallel.strategy", "pmap")])
+    assert not grouped(trials, Folder(tmp_path))
 
 
 def test_a_trial_that_started_alone_continues_alone(tmp_path):
