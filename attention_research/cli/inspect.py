@@ -61,7 +61,8 @@ def _config(arguments: argparse.Namespace, overrides: Overrides) -> int:
         share = f" {array['bytes_per_device']:>14,} bytes a device" if split else ""
         print(f"{array['name']:<64} {'x'.join(map(str, array['shape'])):>16} {array['sharding']}{share}")
     gflop, (state, peak) = counted["flops"] / 1e9, (counted[k] / 2**20 for k in ("state_bytes", "peak_bytes"))
-    print(f"{counted['parameters']:,} parameters · {gflop:,.2f} GFLOP a training step at {counted['batch']}")
+    each = f" in each of {counted['replicas']} replicas" if counted["replicas"] > 1 else ""
+    print(f"{counted['parameters']:,} parameters{each} · {gflop:,.2f} GFLOP a training step at {counted['batch']}")
     print(f"state {state:,.1f} MiB · step's peak about {peak:,.1f} MiB, before fusion")
     if split:
         _print_partition(split)

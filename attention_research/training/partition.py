@@ -25,7 +25,11 @@ def pretend(devices: int) -> None:
 
 
 def partition(
-    step: Callable, start: Callable, batch: Mapping[str, jax.ShapeDtypeStruct], sizes: Mapping[str, int]
+    step: Callable,
+    start: Callable,
+    seeds: Any,
+    batch: Mapping[str, jax.ShapeDtypeStruct],
+    sizes: Mapping[str, int],
 ) -> dict[str, Any]:
     """The "mesh", the "bytes_per_device" of the train state, and the "collectives" of one step, on CPU devices.
 
@@ -33,7 +37,7 @@ def partition(
     by a slice. The GPU and TPU backends fuse the two into a reduce-scatter.
     """
     devices = math.prod(sizes.values())
-    run = MeshExecution(step, start, sizes, 0, devices=jax.devices()[:devices])
+    run = MeshExecution(step, start, sizes, seeds, devices=jax.devices()[:devices])
     placed = {
         name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=run.batch_sharding(x.ndim)) for name, x in batch.items()
     }

@@ -7,7 +7,7 @@ import pytest
 
 from attention_research.cli import main
 from attention_research.config import load, variants
-from attention_research.errors import RunError
+from attention_research.errors import ConfigError, RunError
 from tests.tiers import fast_are
 
 GOLDENS = Path(__file__).with_name("goldens.jsonl")  # one line for each variant
@@ -71,6 +71,24 @@ def test_json_is_one_document(capsys, monkeypatch, root):
     assert main(["inspect", f"--config={CONFIG}:smoke", "--config.model.width=64", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["parameters"] == parameters(2000, 1, 64, 64) and document["config"]["model"]["width"] == 64
+
+
+def test_replicas_are_counted_as_the_program_that_trains_them(inspected, capsys):
+    """Matrix products, state and batches are those of the program; the parameters those of one model."""
+    varied = ("training.varied", "training.learning_rate=0.1,0.2,0.3")
+    one, all_ = inspected(f"{CONFIG}:smoke"), inspected(f"{CONFIG}:smoke", ("training.replicas", "3"), varied)
+    assert (one["replicas"], all_["replicas"]) == (1, 3)
+    assert all_["parameters"] == one["parameters"] and all_["batch"] == one["batch"]
+    assert (all_["flops"], all_["state_bytes"]) == (3 * one["flops"], 3 * one["state_bytes"])
+    assert 2 * one["peak_bytes"] < all_["peak_bytes"] < 4 * one["peak_bytes"]
+    assert [array["shape"] for array in all_["arrays"]] == [[3, *array["shape"]] for array in one["arrays"]]
+    assert main(["inspect", f"--config={CONFIG}:smoke", "--config.training.replicas=3"]) == 0
+    assert f"{one['parameters']:,} parameters in each of 3 replicas · " in capsys.readouterr().out
+
+
+def test_a_list_for_another_number_of_replicas_is_refused(inspected):
+    with pytest.raises(ConfigError, match=r"training\.learning_rate has 2 value\(s\), training\.replicas is 3$"):
+        inspected(f"{CONFIG}:smoke", ("training.replicas", "3"), ("training.varied", "training.learning_rate=0.1,0.2"))
 
 
 DOES_NOT_DIVIDE = {
