@@ -16,7 +16,7 @@ from typing import Any
 from attention_research import bundled
 from attention_research.config import ConfigError, build, resolve
 from attention_research.errors import RunError
-from attention_research.studies import finetuning, floors, results, table_record
+from attention_research.studies import finetuning, floors, results, study_folder, table_record
 from attention_research.studies.loading import load_study
 from attention_research.studies.progress import Progress
 from attention_research.studies.runners import find_crew
@@ -103,6 +103,7 @@ def run_study(
     workdir = workdir or RUNS / f"{study.slug}-{scale}"
     beside = study.record(scale)
     folder = Folder(workdir, None if ignore_records else beside)
+    study_folder.check(workdir, study, scale)
     failed: list[dict[str, str]] = []
     with locked(workdir):
         if not render:
@@ -110,10 +111,11 @@ def run_study(
             todo = pending(chosen, folder, stale)
             say(_heading(study, scale, chosen, todo, workdir))
             prepare_data(todo)
+            study_folder.claim(workdir, study, scale)
             failed = _run(crew, chosen, todo, folder, deadline, rerun=stale == "rerun", together=size.replicas)
         found = results.collect(study, scale, trials, folder, say)
         summary = {**publish(found, workdir), "failed": failed}
-        write_json(workdir / "summary.json", summary)
+        write_json(workdir / study_folder.SUMMARY, summary)
         if record and beside is not None:
             whole = Folder(workdir, beside)
             if record != "new" or any(map(whole.unrecorded, recordable)):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.errors import ConfigError
+from attention_research.studies import study_folder
 from attention_research.studies.axes import Axis, only_values, read_axes
 from attention_research.studies.candidates import Candidates
 from attention_research.studies.columns import QUALITY
@@ -65,7 +66,7 @@ def search(
     axes, goal = read_axes(over, overrides), read_objective(objective)
     _check(axes, kind, trials, halving, seeds, stale)
     jobs = jobs or (1 if runner == "local" else _JOBS_OF_A_CLUSTER)
-    study = _study(config, over, kind, halving, goal, overrides, jobs)
+    study = _study(config, over, kind, halving, objective, overrides, jobs)
     base = configuration(study, "sweep", Row("base", "base"))
     assert base is not None  # the scale of a sweep has a config
     training = base.resolved["training"]
@@ -76,15 +77,18 @@ def search(
     crew = find_crew(runner, jobs=jobs, **(machines or {}))
     name = digest([config, list(over), [[k, repr(v)] for k, v in overrides], kind, halving, objective])
     workdir = workdir or RUNS / f"search-{Path(config.split(':')[0]).stem}-{name[:8]}"
+    study_folder.check(workdir, study, "sweep")
     with locked(workdir):
         draws = Draws(workdir / "search.journal", name, axes, kind, rungs and rungs.pruner())
         total = trials or math.prod(len(values) for values in only_values(axes).values())
         say(f"{study.title} · {total} candidates, {draws.count()} already drawn · {workdir}")
         candidates = Candidates(study, draws, Folder(workdir), goal, rungs)
+        study_folder.claim(workdir, study, "sweep")
         failed = candidates.run(crew, total)
         found = _sorted(candidates.results(), goal)
-        summary = {**publish(found, workdir), "failed": failed, "best": _best(found, goal)}
-        write_json(workdir / "summary.json", summary)
+        owner = study_folder.identity(study, "sweep")  # that of `found` would list the rows drawn so far
+        summary = {**publish(found, workdir), **owner, "failed": failed, "best": _best(found, goal)}
+        write_json(workdir / study_folder.SUMMARY, summary)
     return answer(summary, as_json=as_json)
 
 
@@ -120,12 +124,13 @@ def _study(
     over: Sequence[str],
     kind: str | None,
     halving: int | None,
-    goal: Objective,
+    objective: str | None,
     overrides: Sequence[tuple[str, Any]],
     jobs: int,
 ) -> Study:
     """The study of a search, which has no file and no rows yet."""
-    options = [*([f"--search={kind}"] if kind else []), *([f"--halving={halving}"] if halving else [])]
+    goal, asked = read_objective(objective), {"search": kind, "halving": halving, "objective": objective}
+    options = [f"--{name}={value}" for name, value in asked.items() if value]
     given = shell_command("sweep", config, over, overrides, *options)
     columns = {column.key: column for column in (*QUALITY, VALIDATION_LOSS, goal.column)}
     first = {goal.column.key: goal.column, VALIDATION_LOSS.key: VALIDATION_LOSS}

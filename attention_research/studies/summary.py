@@ -10,6 +10,7 @@ from typing import Any
 from attention_research.errors import RunError
 from attention_research.studies import figures, floors, report, tables, verdict_text, verdicts
 from attention_research.studies.results import Results
+from attention_research.studies.study_folder import identity
 from attention_research.training.workdir import json_text, write_text
 
 
@@ -27,9 +28,7 @@ def publish(found: Results, workdir: Path) -> dict[str, Any]:
     if shown:
         write_text(workdir / "verdicts.md", verdict_text.markdown(name, found.scale, shown))
     return {
-        "study": name,
-        **({"file": str(found.study.path.resolve())} if found.study.own and found.study.path else {}),
-        "scale": found.scale,
+        **identity(found.study, found.scale),
         "workdir": str(workdir),
         "trials": len(found.entries),
         "finished": sum(entry.result is not None for entry in found.entries),

@@ -32,10 +32,12 @@ def reached(workdir: Path) -> int:
 
 
 def check(workdir: Path, config: Config) -> None:
-    """Raises ConfigError if the folder holds a run of another config.
+    """Raises ConfigError if the folder is that of a study, or holds a run of another config.
 
     A larger number of steps and another mesh are allowed, because a checkpoint can be restored on any mesh.
     """
+    if os.path.isdir(workdir / "trials"):
+        raise ConfigError(f"--workdir={workdir}: the folder of a study (it has trials/); give another folder")
     if not os.path.exists(workdir / "config.json") or reached(workdir) < 0:
         return
     before = saved_config(workdir)

@@ -303,6 +303,16 @@ def test_an_unreported_result_is_reported_and_not_run_again(run, tmp_path, monke
     assert journal(tmp_path / "run") == ["COMPLETE"] * 2
 
 
+def test_another_search_is_not_written_into_its_folder(run, tmp_path):
+    run(Crew(rate), [f"{RATE}=1..9"], "random", trials=2)
+    before = (tmp_path / "run/summary.json").read_text()
+    line = r"^--workdir=.*/run: the folder of attention-research sweep .*=1\.\.9 --search=random; give another folder$"
+    for over, options in (("1..8", {}), ("1..9", {"objective": "train.loss"})):
+        with pytest.raises(ConfigError, match=line):
+            run(Crew(rate), [f"{RATE}={over}"], "random", trials=2, **options)
+    assert (tmp_path / "run/summary.json").read_text() == before
+
+
 def test_a_failed_trial_ends_nothing_and_the_next_sitting_runs_it_again(run, tmp_path):
     over, options = [f"{RATE}=1e-3..1e-1"], {"kind": "tpe", "trials": 6}
     crew = Crew(rate, lambda number, given: Ending("failed", "ValueError: broken") if number == 3 else None)
