@@ -13,7 +13,7 @@ from importlib.metadata import version
 from types import ModuleType
 
 from attention_research.cli.arguments import Parser, nearest, say
-from attention_research.errors import ConfigError, RunError
+from attention_research.errors import ConfigError, RunError, printable
 
 #: Command, which is also the name of its module -> its line in `--help`.
 COMMANDS: dict[str, str] = {
@@ -41,11 +41,12 @@ COMMANDS: dict[str, str] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status. The output is UTF-8 in every locale."""
+    argv = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):  # file names may contain bytes that are not UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
-        status = dispatch(list(sys.argv[1:] if argv is None else argv))
+        status = dispatch(argv)
         if sys.stdout is not None:
             sys.stdout.flush()  # here a closed pipe or a full disk is handled; at exit it prints a traceback
         return status
@@ -59,11 +60,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         _write_nowhere()
         return 1
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        unnamed = error.filename is None or isinstance(error.filename, int)  # an int is the number of an open file
+        name = "standard output" if unnamed else os.fsdecode(error.filename)
+        if error.errno == errno.ENOSPC:
+            _write_nowhere()
+        elif unnamed:
             raise
-        _write_nowhere()
-        say(f"error: {error.filename or 'standard output'}: {error.strerror}")
-        return 1
+        say(f"error: {printable(name)}: {error.strerror}")
+        return 2 if any(name in (word, word.partition("=")[2]) for word in argv) else 1
     except KeyboardInterrupt:
         say("interrupted; rerun the same command to continue")
         return 130

@@ -34,7 +34,13 @@ def is_study(folder: Path) -> bool:
 
 
 def no_run(folder: Path) -> str:
-    """Why a folder without config.json is not that of a run, in words."""
+    """Why a folder without a readable config.json is not that of a run, in words."""
+    try:
+        os.stat(folder / "config.json")
+    except PermissionError as error:
+        return f"config.json cannot be read ({error.strerror})"
+    except OSError:
+        pass
     if not folder.is_dir():
         return "no run there (no such folder)"
     if is_study(folder):

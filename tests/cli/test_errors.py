@@ -3,6 +3,7 @@
 A standard output that is closed, full, or in a locale without the characters gives at most one line.
 """
 
+import errno
 import io
 import json
 import os
@@ -11,7 +12,7 @@ import sys
 
 import pytest
 
-from attention_research.cli import main
+from attention_research.cli import main, program
 
 CONFIG = "--config=configs/translation/transformer.py:smoke"
 
@@ -183,6 +184,45 @@ def test_a_full_disk_behind_standard_output_is_one_line(monkeypatch, capsys, roo
         monkeypatch.setattr(sys, "stdout", full)
         assert main(["list", "studies"]) == 1
     assert capsys.readouterr().err == "error: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "status"), [(["status", "a b"], 2), (["report", "--output=a b"], 2), (["status"], 1)]
+)
+def test_a_file_that_the_system_refuses_is_one_line(words, status, monkeypatch, capsys):
+    """Status 2 if the user named the file."""
+
+    def refused(argv):
+        raise PermissionError(errno.EACCES, "Permission denied", "a b")
+
+    monkeypatch.setattr(program, "dispatch", refused)
+    assert main(words) == status
+    assert capsys.readouterr().err == "error: a b: Permission denied\n"
+
+
+def test_an_error_of_the_system_without_a_file_keeps_its_traceback(monkeypatch):
+    def broken(argv):
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(program, "dispatch", broken)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        main(["status"])
+
+
+@pytest.mark.parametrize("words", [["evaluate", "--workdir={d}"], ["compare", "{d}", "{d}"], ["report", "{d}"]])
+def test_a_folder_that_cannot_be_read_is_not_said_to_have_no_run(words, tmp_path, monkeypatch, capsys):
+    """The tests may run as root, whom the system refuses nothing."""
+    stat = os.stat
+
+    def refused(path, *words, **options):
+        if str(path).startswith(f"{tmp_path}{os.sep}"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, *words, **options)
+
+    monkeypatch.setattr(os, "stat", refused)
+    assert main([word.replace("{d}", str(tmp_path)) for word in words]) == 2
+    err = capsys.readouterr().err
+    assert err.endswith(f"{tmp_path}: config.json cannot be read (Permission denied)\n") and err.count("\n") == 1
 
 
 def test_output_is_utf8_whatever_the_locale(monkeypatch, root):
