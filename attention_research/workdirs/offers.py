@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attention_research import registry
+from attention_research.config.resolution import no_kind
 from attention_research.errors import ConfigError
 from attention_research.models.protocol import Classifies, Continues, Generates, MapsSeries, Rates, ScoresTokens
 
@@ -28,13 +29,17 @@ NEEDS = {
 
 
 def ability(config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """(what the model of a resolved config does, all commands that it supports)."""
-    model: Any = registry.lookup("model", config["model"]["kind"])
+    """(what the model of a resolved config does, all commands that it supports). Raises ConfigError for a kind of model
+    that this version lacks."""
+    kind = config["model"]["kind"]
+    if kind not in registry.FAMILIES["model"]:
+        raise ConfigError(f"config.model.kind: {no_kind(str(kind), 'model')}")
+    model: Any = registry.lookup("model", kind)
     for protocol, (does, commands) in ABILITIES.items():
         if issubclass(model, protocol):
             return does, (*commands, *EVERY)
     what = ", ".join(protocol.__name__ for protocol in ABILITIES)
-    raise ConfigError(f"model.kind={config['model']['kind']}: is none of {what} (attention_research.models.protocol)")
+    raise ConfigError(f"model.kind={kind}: is none of {what} (attention_research.models.protocol)")
 
 
 def check(config: Mapping[str, Any], command: str) -> None:

@@ -1,5 +1,6 @@
 """Every command on every kind of run works, or reports in one line what the model lacks and which command fits it."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -64,6 +65,17 @@ def test_a_command_that_does_not_fit_is_one_line(name, words, tmp_path, capsys, 
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and err.startswith(f"error: {words[0]}: this run's model, {kind}, ")
     assert all(one in err for one in OFFERED[kind])
+
+
+@pytest.mark.parametrize("words", [["generate", "--input=a"], ["analyze"], ["evaluate"]])
+def test_a_kind_that_this_version_lacks_is_one_line(words, tmp_path, capsys, root):
+    saved = json.loads(load(root / "configs/translation/transformer.py:smoke").to_json())
+    for config in (saved["given"], saved["resolved"]):
+        config["model"]["kind"] = "transformr"
+    (tmp_path / "config.json").write_text(json.dumps(saved))
+    assert main([words[0], f"--workdir={tmp_path}", *words[1:]]) == 2
+    line = "error: config.model.kind: no kind 'transformr' of model; did you mean transformer?\n"
+    assert capsys.readouterr().err == line
 
 
 MISMATCHES = {
