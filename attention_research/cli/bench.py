@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-from attention_research.cli.arguments import Overrides, Parser, json_option, nearest, no_overrides
+from attention_research.cli.arguments import Overrides, Parser, json_option, nearest, no_overrides, print_json
 from attention_research.errors import ConfigError
 
 #: Benchmark -> what it measures.
@@ -32,11 +32,14 @@ def options(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_overrides(overrides)
+    if arguments.what is None and arguments.json:
+        return print_json([{"name": name, "title": text} for name, text in BENCHMARKS.items()])
     if arguments.what is None:
         print("\n".join(f"{name:<12} {text}" for name, text in BENCHMARKS.items()))
         return 0
     if arguments.what in OTHERS:
-        raise ConfigError(f"{arguments.what}: has options of its own; run python -m benchmarks.{arguments.what} --help")
+        module = f"attention_research.benchmarks.{arguments.what}"
+        raise ConfigError(f"{arguments.what}: has options of its own; run python -m {module} --help")
     if arguments.what not in BENCHMARKS:
         raise ConfigError(f"{arguments.what}: no such benchmark{nearest(arguments.what, list(BENCHMARKS))}")
     importlib.import_module(f"attention_research.benchmarks.{arguments.what}").main(arguments.json)

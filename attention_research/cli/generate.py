@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         attention_file.check(arguments.attention, sum(bool(line.strip()) for line in lines))
     if not lines:
         say(f"--input={arguments.input}: no line, so nothing is written")
-        return 0
+        return print_json([]) if arguments.json else 0
     keep_compiled_programs()
     from attention_research.workdirs.generation import generate
 

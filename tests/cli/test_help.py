@@ -2,6 +2,7 @@
 
 import argparse
 import ast
+import importlib.util
 import json
 import subprocess
 from importlib.metadata import version
@@ -90,8 +91,20 @@ def test_bench_lists_and_refuses(capsys):
     printed = capsys.readouterr().out
     assert all(f"{name} " in printed for name in BENCHMARKS)
     for name, said in (
-        ("pronunciation", "python -m benchmarks.pronunciation --help"),
+        ("pronunciation", "python -m attention_research.benchmarks.pronunciation --help"),
         ("trian", "did you mean train?"),
     ):
         assert main(["bench", name]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_bench_lists_as_json(capsys):
+    assert main(["bench", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed == [{"name": name, "title": title} for name, title in BENCHMARKS.items()]
+
+
+def test_benchmarks_with_options_run_from_any_folder():
+    """Under the name that `bench` advises."""
+    for name in OTHERS:
+        assert importlib.util.find_spec(f"attention_research.benchmarks.{name}") is not None

@@ -1,6 +1,7 @@
 """`generate`: one output line for each input line, whatever it contains, and a note on cut or replaced input."""
 
 import io
+import json
 import os
 import re
 import sys
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attention_research.cli import main
-from attention_research.config import ConfigError
+from attention_research.config import ConfigError, load
 from attention_research.data.byte_tokens import Bytes
 from attention_research.data.characters import Characters
 from attention_research.data.words import Words
@@ -188,6 +189,16 @@ CONTENTS = [(b"", []), (b"\n", [""]), (b"\xef\xbb\xbfa\n\nb", ["a", "", "b"]), (
 def test_standard_input(content, lines, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     assert given_lines("-") == lines
+
+
+def test_an_empty_input_is_an_empty_document(tmp_path, capsys, root):
+    (tmp_path / "config.json").write_text(load(root / "configs/translation/transformer.py:smoke").to_json())
+    (tmp_path / "empty.txt").write_text("")
+    words = ["generate", f"--workdir={tmp_path}", f"--input={tmp_path}/empty.txt"]
+    assert main(words) == 0 and capsys.readouterr().out == ""
+    assert main([*words, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == [] and err.endswith("empty.txt: no line, so nothing is written\n")
 
 
 def test_standard_input_that_is_not_utf8_or_closed(monkeypatch):
