@@ -7,6 +7,8 @@ from typing import Any
 
 import jax
 
+from attention_research.errors import ConfigError
+
 
 class Profile:
     """Writes a profile of the steps `first` to `last` to `workdir/profile`. If `steps` is None, nothing is profiled.
@@ -19,6 +21,20 @@ class Profile:
         self.folder = workdir / "profile"
         self.first, self.last = steps or (0, 0)
         self.running = False
+
+    def check(self, steps: int) -> None:
+        """Raises ConfigError if a run of this number of steps ends before the profile begins."""
+        if self.first > steps:
+            raise ConfigError(f"{self._option()}: the run ends at step {steps} (training.steps)")
+
+    def passed(self, step: int) -> str | None:
+        """The line that says that a run which continues from this step does not write the profile."""
+        if not 0 < self.first <= step:
+            return None
+        return f"{self._option()}: no profile is written, since the run continues from step {step}"
+
+    def _option(self) -> str:
+        return f"--profile={self.first}:{self.last}"
 
     def before(self, step: int) -> None:
         """Starts the profiler before the first step."""

@@ -58,6 +58,8 @@ def train(
     """
     report = report if report and hosts.is_first() else lambda line: None
     member_configs(config)  # raises errors before anything is written
+    profiled = Profile(workdir, profile)
+    profiled.check(config.resolved["training"]["steps"])
     with ExitStack() as stack:
         stop = stack.enter_context(stopping(report))
         if hosts.is_first():
@@ -83,7 +85,7 @@ def train(
         stack.enter_context(hosts.watched(tell))
         stack.enter_context(hosts.lost_told())
         stack.enter_context(enough_memory(trainer.settings.batch_size))
-        profiled = stack.enter_context(closing(Profile(workdir, profile)))
+        stack.enter_context(closing(profiled))
         return _train(trainer, further, claim, workdir, report, stop, profiled)
 
 
@@ -113,6 +115,8 @@ def _train(
         if step:
             state = execution.restored(checkpoints.restore(step, execution.abstract))
             report(f"continuing from step {step} in {workdir}")
+            if (line := profile.passed(step)) is not None:
+                report(line)
             if (line := stretched(claim.before, trainer.config, step)) is not None:
                 report(line)
         elif settings.initial is not None:

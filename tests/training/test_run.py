@@ -27,6 +27,7 @@ from attention_research.training.clock import Clock
 from attention_research.training.evaluation import Trained, evaluate
 from attention_research.training.interruption import Interrupted
 from attention_research.training.metrics_log import read_metrics
+from attention_research.training.profiling import Profile
 from attention_research.training.run import train
 from attention_research.training.schedules import stretched
 from attention_research.training.workdir import locked
@@ -194,6 +195,16 @@ def test_a_step_does_not_wait_for_the_host(tmp_path, monkeypatch):
     train(config(6, *every), tmp_path / "run")
     assert len(steps) == 6 and not {1, 2, 3, 4, 5} & set(fetched) and guarded == ["disallow"] * 5
     assert 6 in fetched  # by the logging, which shows that fetches are counted
+
+
+def test_a_profile_that_would_never_begin_is_refused_or_reported(tmp_path):
+    """The command of an interrupted run continues it, also if the profile is done or its steps have passed."""
+    with pytest.raises(ConfigError, match=r"^--profile=7:9: the run ends at step 6 \(training\.steps\)$"):
+        train(config(6), tmp_path / "run", profile=(7, 9))
+    assert not (tmp_path / "run").exists()
+    assert Profile(tmp_path, (3, 4)).passed(2) is None and Profile(tmp_path, None).passed(6) is None
+    line = "--profile=3:4: no profile is written, since the run continues from step 3"
+    assert Profile(tmp_path, (3, 4)).passed(3) == line
 
 
 @pytest.mark.slow
