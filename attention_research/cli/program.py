@@ -68,6 +68,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         say(f"error: {printable(name)}: {error.strerror}")
         return 2 if any(name in (word, word.partition("=")[2]) for word in argv) else 1
+    except (AssertionError, RuntimeError) as error:
+        from attention_research.training.environment import missing_backend
+
+        wrong = missing_backend(error)
+        if wrong is None:
+            raise
+        say(f"error: {wrong}")
+        return 2
     except KeyboardInterrupt:
         say("interrupted; rerun the same command to continue")
         return 130

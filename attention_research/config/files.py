@@ -31,13 +31,23 @@ def load(spec: str, overrides: Iterable[Override] = ()) -> Config:
     >>> config.resolved["model"]["num_heads"]
     8
     """
-    path, _, variant = str(spec).partition(":")
+    path, variant = split(str(spec))
     module = config_file(path)
     names = _variants(module, path)
     variant = variant or next(iter(names))
     if variant not in names:
         raise ConfigError(f"{path}: no variant {variant!r}; {offer(variant, names)}")
     return resolve(_given(module, path, variant), overrides, spec=f"{path}:{variant}")
+
+
+def split(spec: str) -> tuple[str, str]:
+    """The path and the variant of ``path[:variant]``; '' without a variant. The path of a file may contain colons.
+
+    >>> split("translation/transformer:cpu"), split("mine.py"), split("of:mine/mine.py")
+    (('translation/transformer', 'cpu'), ('mine.py', ''), ('of:mine/mine.py', ''))
+    """
+    path, colon, variant = spec.rpartition(":")
+    return (spec, "") if not colon or "/" in variant or os.path.isfile(spec) else (path, variant)
 
 
 def variants(path: str | Path) -> dict[str, str]:
@@ -80,14 +90,14 @@ def config_file(name: str | Path) -> ModuleType:
     module.__file__ = str(path)
     try:
         exec(_compiled(path.read_text(encoding="utf-8"), str(path)), module.__dict__)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failure(path, error) from error
     return module
 
 
 def _path(given: Path) -> Path:
     """The file with this path if it exists, otherwise the packaged config of this name."""
-    if given.is_file():
+    if os.path.isfile(given):  # Path.is_file raises for a name that is too long
         return given
     names = packaged_configs()
     name = given.as_posix().removeprefix("configs/").removesuffix(".py")
@@ -99,7 +109,7 @@ def _path(given: Path) -> Path:
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:
-    return [path for path in folder.glob(pattern) if not path.name.startswith("_")] if folder.is_dir() else []
+    return [path for path in folder.glob(pattern) if not path.name.startswith("_")] if os.path.isdir(folder) else []
 
 
 @lru_cache(maxsize=64)
@@ -123,18 +133,24 @@ def _given(module: ModuleType, path: str, variant: str) -> dict[str, Any]:
         given = module.get_config(variant)
         if isinstance(given, ConfigDict):
             given = given.copy_and_resolve_references().to_dict()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failure(path, error) from error
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: get_config({variant!r}) gave {type(given).__name__}; expected a ConfigDict")
     return plain(given)
 
 
-def failure(path: str | Path, error: Exception) -> ConfigError:
-    """An error of a config file as one line with the line number in the file."""
+def failure(path: str | Path, error: Exception | SystemExit) -> ConfigError:
+    """An error of a config file, or its call of sys.exit, as one line with the line number in the file.
+
+    A signal that stops this process (`training.interruption`) is raised again.
+    """
+    if isinstance(error, SystemExit) and type(error) is not SystemExit:
+        raise error
     if isinstance(error, SyntaxError):
         return ConfigError(f"{path}:{error.lineno}: {error.msg}")
     frames, whole = traceback.extract_tb(error.__traceback__), os.path.abspath(path)
     lines = [frame.lineno for frame in frames if os.path.abspath(frame.filename) == whole]
     said = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+    said = f"ends the program ({said})" if isinstance(error, SystemExit) else said
     return ConfigError(f"{path}{f':{lines[-1]}' if lines else ''}: {said}")

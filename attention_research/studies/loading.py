@@ -18,6 +18,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,14 +80,15 @@ def load_study(name: str, experiments: Path | None = None) -> Study:
     """
     home = experiments or bundled.folder("experiments")
     path, own = Path(name), False
-    if name.endswith(".py") and path.is_file():
+    if name.endswith(".py") and os.path.isfile(path):  # Path.is_file raises for a name that is too long
         own = not path.resolve().is_relative_to(home.resolve())
         name = _own_name(path) if own else _name(path.resolve().relative_to(home.resolve()))
     if not own:
         given, name = name, name.removeprefix("experiments/").removesuffix(".py")
         found = [file for file in study_files(name, home) if _title(file) is not None]
         if not found:
-            names = [*find_studies(home), *(file.as_posix() for file in path.parent.glob("*.py"))]
+            beside = path.parent.glob("*.py") if os.path.isdir(path.parent) else ()
+            names = [*find_studies(home), *(file.as_posix() for file in beside)]
             close = difflib.get_close_matches(given, names, 1, 0.4)
             hint = f"did you mean {close[0]}?" if close else "attention-research list studies prints their names"
             raise ConfigError(f"study {given!r}: no such study; {hint}")
@@ -95,7 +97,7 @@ def load_study(name: str, experiments: Path | None = None) -> Study:
         title, module = _title(path), module_of(path)
     except ConfigError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failure(path, error) from error
     study = getattr(module, "STUDY", None)
     if title is None or not isinstance(study, Study):
@@ -124,7 +126,7 @@ def study_files(name: str, experiments: Path) -> Iterator[Path]:
     parts = Path(name).parts
     if ".." not in parts and not Path(name).is_absolute():
         places = [experiments / f"{name}.py", *([experiments / name / FILE] if len(parts) > 1 else [])]
-        yield from (path for path in places if path.is_file())
+        yield from (path for path in places if os.path.isfile(path))
 
 
 def extend(

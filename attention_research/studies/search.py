@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attention_research.config.files import split
 from attention_research.errors import ConfigError
 from attention_research.studies import study_folder
 from attention_research.studies.axes import Axis, only_values, read_axes
@@ -76,7 +77,7 @@ def search(
     load_optuna()
     crew = find_crew(runner, jobs=jobs, **(machines or {}))
     name = digest([config, list(over), [[k, repr(v)] for k, v in overrides], kind, halving, objective])
-    workdir = workdir or RUNS / f"search-{Path(config.split(':')[0]).stem}-{name[:8]}"
+    workdir = workdir or RUNS / f"search-{Path(split(config)[0]).stem}-{name[:8]}"
     study_folder.check(workdir, study, "sweep")
     with locked(workdir):
         draws = Draws(workdir / "search.journal", name, axes, kind, rungs and rungs.pruner())

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attention_research.config.files import split
 from attention_research.errors import ConfigError
 from attention_research.studies.axes import only_values, read_axes
 from attention_research.studies.run import RUNS, reproduce
@@ -41,7 +42,7 @@ def sweep(
     if together > 1:
         line = f"a sweep trains one run a trial; give --seeds={together} --replicas instead"
         raise ConfigError(f"config.training.replicas={together}: {line}")
-    stem = Path(config.split(":")[0]).stem
+    stem = Path(split(config)[0]).stem
     workdir = workdir or RUNS / f"sweep-{stem}-{digest([config, list(over), [[k, repr(v)] for k, v in overrides]], 8)}"
     return reproduce(
         study, scale="sweep", runner=runner, jobs=jobs, machines=machines, workdir=workdir, stale=stale, as_json=as_json

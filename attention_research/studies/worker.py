@@ -27,7 +27,7 @@ from attention_research.studies.loading import dereference
 from attention_research.studies.orphans import die_with
 from attention_research.studies.priority import nice_session
 from attention_research.studies.trial_folders import PROGRAM, read_program, read_result, write_json
-from attention_research.training.environment import keep_compiled_programs
+from attention_research.training.environment import keep_compiled_programs, missing_backend
 from attention_research.training.failure import line_of
 from attention_research.training.interruption import Interrupted
 from attention_research.training.metrics_log import read_metrics
@@ -60,6 +60,7 @@ def work(folder: Path, *, cores: Sequence[int] = (), parent: int | None = None) 
         if failed:
             raise RunError("; ".join(f"fine-tuning {name}: {line}" for name, line in failed.items()))
     except Exception as error:
+        error = missing_backend(error) or error
         if not isinstance(error, ConfigError | RunError):
             traceback.print_exc()
         line = line_of(error)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research import bundled
+from attention_research.errors import ConfigError
 from attention_research.source_text import code
 
 PACKAGE = bundled.PACKAGE
@@ -95,6 +96,21 @@ def keep_compiled_programs() -> None:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attention_research" / "xla"
         jax.config.update("jax_compilation_cache_dir", str(cache))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+
+def missing_backend(error: Exception) -> ConfigError | None:
+    """The line for an `error` that JAX raised because it lacks a backend of JAX_PLATFORMS; None for any other error."""
+    given = os.environ.get("JAX_PLATFORMS")
+    if not given or "jax" not in sys.modules or not isinstance(error, AssertionError | RuntimeError):
+        return None
+    import jax
+
+    try:
+        jax.devices()
+    except (AssertionError, RuntimeError) as again:
+        reason = str(again).partition(" (set JAX_PLATFORMS")[0].rstrip(".") or "JAX has no such device here"
+        return ConfigError(f"JAX_PLATFORMS={given}: {reason}; unset it to use the devices that are there")
+    return None
 
 
 def describe() -> dict[str, Any]:

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 
+import jax
 import pytest
 
 from attention_research.cli import main, program
@@ -198,6 +199,31 @@ def test_a_file_that_the_system_refuses_is_one_line(words, status, monkeypatch, 
     monkeypatch.setattr(program, "dispatch", refused)
     assert main(words) == status
     assert capsys.readouterr().err == "error: a b: Permission denied\n"
+
+
+BACKENDS = {
+    "JAX has no such device here": AssertionError(),
+    "Unable to initialize backend 'x': why": RuntimeError(
+        "Unable to initialize backend 'x': why. (set JAX_PLATFORMS='')"
+    ),
+}
+
+
+@pytest.mark.parametrize(("reason", "error"), BACKENDS.items(), ids=["no-device", "unknown"])
+def test_a_backend_that_is_not_there_is_one_line(reason, error, monkeypatch, capsys):
+    def raised(*words):
+        raise error
+
+    monkeypatch.setenv("JAX_PLATFORMS", "x")
+    monkeypatch.setattr(program, "dispatch", raised)
+    with pytest.raises(type(error)):  # another error, since JAX has its devices
+        main(["train"])
+    monkeypatch.setattr(jax, "devices", raised)
+    assert main(["train"]) == 2
+    assert capsys.readouterr().err == f"error: JAX_PLATFORMS=x: {reason}; unset it to use the devices that are there\n"
+    monkeypatch.delenv("JAX_PLATFORMS")
+    with pytest.raises(type(error)):
+        main(["train"])
 
 
 def test_an_error_of_the_system_without_a_file_keeps_its_traceback(monkeypatch):

@@ -52,6 +52,38 @@ def test_a_file_or_a_variant_that_is_not_there(file):
     assert refused("configs/toys/toy.py:zzz") == "configs/toys/toy.py: no variant 'zzz'; there are small, large"
 
 
+LONG = {"name": "a" * 300, "folder": f"{'a' * 300}/b.py", "variant": f"{'a' * 300}.py:small"}
+
+
+@pytest.mark.parametrize("spec", LONG.values(), ids=LONG)
+def test_a_name_that_is_too_long_for_a_file_is_not_there(file, spec):
+    assert refused(spec) == f"{spec.removesuffix(':small')}: no such config file"
+
+
+def test_a_path_may_contain_colons(file):
+    odd = file.parent / "c:d"
+    odd.mkdir()
+    for name in ("toy.py", "toy:small.py"):
+        (odd / name).write_text(FILE)
+    for spec, variant in (("toy.py", "small"), ("toy.py:large", "large"), ("toy:small.py", "small")):
+        config = load(f"configs/toys/c:d/{spec}")
+        assert config.spec == f"configs/toys/c:d/{spec.removesuffix(':large')}:{variant}"
+        assert config.resolved["model"]["width"] == {"small": 8, "large": 32}[variant]
+    assert refused("configs/toys/c:d/toy.py:smal") == "configs/toys/c:d/toy.py: no variant 'smal'; did you mean small?"
+    said = "configs/toys/c:d/toi.py: no such config file; did you mean configs/toys/c:d/toy.py?"
+    assert refused("configs/toys/c:d/toi.py:small") == refused("configs/toys/c:d/toi.py") == said
+
+
+def test_a_signal_in_a_config_file_stays_a_signal(file):
+    """Such as one to a worker, which saves and continues later."""
+    file.write_text(
+        "from attention_research.training.interruption import Interrupted\nraise Interrupted(15, 'stopped')"
+    )
+    with pytest.raises(SystemExit) as caught:
+        load("configs/toys/toy.py")
+    assert caught.value.code == 143
+
+
 def test_a_packaged_config_is_named_without_a_path_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = load("translation/transformer:smoke")
@@ -99,6 +131,11 @@ BROKEN = {
     "no variants": (FILE.replace("VARIANTS", "variants"), "configs/toys/toy.py: a config file defines"),
     "numbers as variants": ("VARIANTS = {1: ''}\n\ndef get_config(variant): ...", "configs/toys/toy.py: a config"),
     "raises": (FILE.replace('"max_length": 16', '"max_length": 1 // 0'), "configs/toys/toy.py:7: ZeroDivisionError"),
+    "leaves the program": ("import sys\nsys.exit(0)", "configs/toys/toy.py:2: ends the program (SystemExit: 0)"),
+    "leaves the program later": (
+        FILE.replace("    config =", "    exit()\n    config ="),
+        "configs/toys/toy.py:7: ends the program (SystemExit: None)",
+    ),
     "returns nothing": (FILE.replace("return config", "return None"), "configs/toys/toy.py: get_config('small') gave"),
     "typo": (FILE.replace('"steps"', '"stesp"'), "config.training.stesp: no such setting; did you mean config.tr"),
     "type": (FILE.replace('"steps": 5', '"steps": 5.5'), "config.training.steps: expected an int at least 1; got 5.5"),

@@ -73,6 +73,12 @@ def test_an_unknown_study_is_one_line(papers, name):
         load_study(name, papers)
 
 
+@pytest.mark.parametrize("name", ["a" * 300, f"{'a' * 300}/b.py", f"{'a' * 300}.py"], ids=["name", "folder", "file"])
+def test_a_name_that_is_too_long_for_a_file_is_no_study(papers, name):
+    with pytest.raises(ConfigError, match=f"^study '{name}': no such study; attention-research list studies prints"):
+        load_study(name, papers)
+
+
 @pytest.mark.parametrize("setting", ["claims", "published"])
 def test_a_missing_csv_file_is_one_line_before_any_trial(papers, setting):
     file = papers / "paper/flat.py"
@@ -119,6 +125,7 @@ def test_a_file_of_ones_own_that_fails_is_one_line(tmp_path, monkeypatch):
     wrong = {
         "x = (": "mine.py:1: '(' was never closed",
         "\nSTUDY = 1 / 0": "mine.py:2: ZeroDivisionError: division by zero",
+        "import sys\nsys.exit(3)": "mine.py:2: ends the program (SystemExit: 3)",
         "x = 1": none,
         "STUDY = 3": none,
     }

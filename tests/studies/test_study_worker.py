@@ -5,6 +5,7 @@ import json
 import sys
 import types
 
+import jax
 import pytest
 from results_of import trial
 
@@ -112,6 +113,17 @@ def test_a_failure_is_one_line_and_an_exit_status(folder, error, status, line, c
     assert (folder.path / "error.txt").read_text() == line + "\n"
     assert not (folder.path / "result.json").exists()
     assert capfd.readouterr().err.splitlines()[-1] == f"error: {line}"
+
+
+def test_a_backend_that_is_not_there_is_a_wrong_setting(folder, monkeypatch):
+    def missing(*words):
+        raise AssertionError
+
+    folder.training.train = missing
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    monkeypatch.setattr(jax, "devices", missing)
+    assert worker.work(folder.path) == 2
+    assert (folder.path / "error.txt").read_text().startswith("JAX_PLATFORMS=cuda: JAX has no such device here; ")
 
 
 @pytest.mark.parametrize(
