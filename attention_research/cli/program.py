@@ -76,6 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         say(f"error: {wrong}")
         return 2
+    except MemoryError as error:
+        say(f"error: not enough memory{f': {error}' if str(error) else ''}")
+        return 1
     except KeyboardInterrupt:
         say("interrupted; rerun the same command to continue")
         return 130

@@ -20,7 +20,18 @@ from attention_research import registry, signatures
 
 
 class Mismatch(ValueError):
-    """An annotation does not accept a value. The message says what was expected and what was given."""
+    """An annotation does not accept a value. The message says what was expected and what was given.
+
+    `below` is the path from the setting to the wrong part of the value, such as ".bleu"; "" means the whole value.
+    """
+
+    def __init__(self, message: str, below: str = ""):
+        super().__init__(message)
+        self.below = below
+
+
+class TooLarge(Mismatch):
+    """An int is above `MOST`."""
 
 
 #: The ranges of `signatures`, described in words -> a test of the value.
@@ -34,6 +45,8 @@ RANGES: dict[str, Callable[[Any], bool]] = {
 }
 #: Floats represent all integers up to this value exactly. A larger integer in the form 1e20 is rejected.
 EXACT = 2**53
+#: The largest int of a setting: JAX counts steps, sizes and ids with 32 bits.
+MOST = 2**31 - 1
 _WORDS = {int: "an int", float: "a float", bool: "true or false", str: "a string"}
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 _ELEMENT = re.compile(r"\s*,\s*")
@@ -62,6 +75,8 @@ class Scalar:
             raise Mismatch(f"expected {self.words} in UTF-8; got {_show(value)}")
         if not RANGES[self.range](value):
             raise Mismatch(f"expected {self.words}; got {_show(value)}")
+        if self.base is int and value > MOST:
+            raise TooLarge(f"expected {self.words}, and at most {MOST}; got {_show(value)}")
         return value + 0.0 if self.base is float else value
 
     def parse(self, text: str) -> Any:
@@ -180,10 +195,17 @@ class Named:
         wrong = [name for name in value if not (isinstance(name, str) and _NAME.fullmatch(name))]
         if wrong:
             raise Mismatch(f"expected names of letters, digits and _, beginning with a letter; got {_show(wrong[0])}")
-        return {name: self.item.check(item) for name, item in value.items()}
+        return {name: self._section(name, item) for name, item in value.items()}
+
+    def _section(self, name: str, item: Any) -> dict[str, Any]:
+        try:
+            return self.item.check(item)
+        except Mismatch as error:
+            raise Mismatch(str(error), f".{name}") from None
 
     def parse(self, text: str) -> dict[str, Any]:
-        return self.check(plain(literal(text)))
+        value = literal(text)
+        return self.check(text if value is None else plain(value))
 
 
 Annotation = Scalar | Choice | Optional | Tuple | Section | Named
@@ -254,6 +276,8 @@ def _section(family: str, other: str | None = None) -> Section:
 def _reworded(annotation: Annotation, function: Callable[[Any], Any], value: Any) -> Any:
     try:
         return function(value)
+    except TooLarge:
+        raise
     except Mismatch:
         raise Mismatch(f"expected {annotation.words}; got {_show(value)}") from None
 

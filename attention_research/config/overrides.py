@@ -76,7 +76,7 @@ def _set(given: dict[str, Any], path: str, value: Any) -> None:
     try:
         parsed: Any = setting.annotation.parse(value) if isinstance(value, str) else setting.annotation.check(value)
     except Mismatch as error:
-        raise ConfigError(f"{ROOT[0]}.{path}: {error}") from None
+        raise ConfigError(f"{ROOT[0]}.{path}{error.below}: {error}") from None
     if setting.many:
         section[key] = parsed
         return

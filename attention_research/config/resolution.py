@@ -83,7 +83,7 @@ class Scope:
         try:
             given: Any = setting.annotation.check(self.raw.values[setting.name])
         except Mismatch as error:
-            raise ConfigError(f"{where}: {error}") from None
+            raise ConfigError(f"{where}{error.below}: {error}") from None
         if given is None:
             return None
         if setting.named:

@@ -43,6 +43,18 @@ OVERRIDES = {
     "negative": (("training.steps", "-5"), "config.training.steps: expected an int at least 1; got -5"),
     "zero rate": (("training.learning_rate", 0.0), "config.training.learning_rate: expected a float above 0; got 0.0"),
     "rate of one": (("model.dropout_rate", "1"), "config.model.dropout_rate: expected a float from 0 to below 1; got"),
+    "more than JAX counts": (
+        ("training.batch_size", "99999999999999999999"),
+        "config.training.batch_size: expected an int at least 1, and at most 2147483647; got 99999999999999999999",
+    ),
+    "more than JAX counts, optional": (
+        ("model.head_width", "3e9"),
+        "config.model.head_width: expected an int at least 1, and at most 2147483647; got 3000000000",
+    ),
+    "a float beyond": (
+        ("training.steps", 3e9),
+        "config.training.steps: expected an int at least 1, and at most 2147483647; got 3000000000",
+    ),
     "bad choice": (("model.dtype", "float16"), "config.model.dtype: expected one of float32, bfloat16; got 'float16'"),
     "none not allowed": (("training.steps", None), "config.training.steps: expected an int at least 1; got None"),
     "optional out of range": (

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attention_research.config import ConfigError, annotations, resolve
-from attention_research.config.annotations import Mismatch, read, spell
+from attention_research.config.annotations import MOST, Mismatch, read, spell
 
 
 def training(toy, *overrides):
@@ -144,19 +144,20 @@ def values(source: str) -> st.SearchStrategy:
     """Valid Python values of an annotation."""
     floats = st.floats(allow_nan=False, allow_infinity=False)
     word = st.text("abcdefgh_", min_size=1, max_size=5)
+    ints = st.integers(max_value=MOST)
     return {
-        "int": st.integers(),
-        "Positive": st.integers(1),
+        "int": ints,
+        "Positive": st.integers(1, MOST),
         "float": floats,
         "Rate": st.floats(0, 1, exclude_max=True),
         "bool": st.booleans(),
         "str": st.text(max_size=20),
-        "int | None": st.none() | st.integers(),
+        "int | None": st.none() | ints,
         'Literal["a", "b"]': st.sampled_from(["a", "b"]),
-        "tuple[int, ...]": st.lists(st.integers(), max_size=4),
-        "tuple[float, int]": st.tuples(floats, st.integers()),
+        "tuple[int, ...]": st.lists(ints, max_size=4),
+        "tuple[float, int]": st.tuples(floats, ints),
         "tuple[tuple[str, ...], ...]": st.lists(st.lists(word, max_size=3), max_size=3),
-        "tuple[int, ...] | None": st.none() | st.lists(st.integers(), max_size=4),
+        "tuple[int, ...] | None": st.none() | st.lists(ints, max_size=4),
     }[source]
 
 

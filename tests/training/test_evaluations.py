@@ -7,7 +7,7 @@ import pytest
 
 from attention_research import registry
 from attention_research.cli import main
-from attention_research.config import ConfigError, build_experiment, load
+from attention_research.config import ConfigError, build_experiment, load, resolve
 from attention_research.signatures import Constructor
 from attention_research.studies import columns
 from attention_research.tasks.evaluation import BleuEvaluation
@@ -233,7 +233,10 @@ def test_an_empty_set_of_evaluations_does_not_change_the_identity():
             r"config\.evaluations\.b\.kind: no kind 'blue' of evaluation; did you mean bleu",
         ),
         ("evaluations.b", "blue", r"config\.evaluations\.b\.kind: no kind 'blue' of evaluation"),
-        ("evaluations", "3", r"config\.evaluations: expected a dict of name to section"),
+        ("evaluations", "3", r"config\.evaluations: expected a dict of name to section, .*; got 3$"),
+        ("evaluations", "translation", r"config\.evaluations: expected a dict of name .*; got 'translation'$"),
+        ("evaluations", "{'a': 3}", r"^config\.evaluations\.a: expected a kind of evaluation .*; got 3$"),
+        ("evaluations", {"a": "bleu", "b": 3}, r"^config\.evaluations\.b: expected a kind of evaluation .*; got 3$"),
         (
             "evaluations",
             "{'a b': 'bleu'}",
@@ -244,6 +247,12 @@ def test_an_empty_set_of_evaluations_does_not_change_the_identity():
 def test_mistakes_in_sections_by_name_are_one_line(path, value, line):
     with pytest.raises(ConfigError, match=line):
         load(CONFIG, [(path, value)])
+
+
+def test_a_mistake_in_a_named_section_of_the_file_names_it():
+    given = load(CONFIG).given | {"evaluations": {"a": 3}}
+    with pytest.raises(ConfigError, match=r"^config\.evaluations\.a: expected a kind of evaluation .*; got 3$"):
+        resolve(given)
 
 
 def test_unknown_settings_of_named_sections_get_a_suggestion():
