@@ -30,16 +30,16 @@ def options(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_overrides(overrides)
-    if arguments.what == "claims":
-        return _claims(as_json=arguments.json)
     if arguments.what is None:
         raise ConfigError(f"list WHAT is missing: {', '.join(LISTS)} or claims")
-    if arguments.what not in LISTS:
+    if arguments.what not in (*LISTS, "claims"):
         raise ConfigError(f"{arguments.what}: no such list{nearest(arguments.what, [*LISTS, 'claims'])}")
     if arguments.name is not None:
         if arguments.what != "kinds":
             raise ConfigError(f"list {arguments.what} {arguments.name}: only list kinds takes a name")
         return _settings(arguments.name, as_json=arguments.json)
+    if arguments.what == "claims":
+        return _claims(as_json=arguments.json)
     if arguments.what == "kinds" and arguments.json:
         return _facts()
     entries = LISTS[arguments.what]()

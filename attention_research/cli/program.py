@@ -42,6 +42,8 @@ COMMANDS: dict[str, str] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status. The output is UTF-8 in every locale."""
     argv = list(sys.argv[1:] if argv is None else argv)
+    if sys.stderr is None:
+        _log_nowhere()
     for stream in (sys.stdout, sys.stderr):  # file names may contain bytes that are not UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -87,6 +89,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _write_nowhere() -> None:
     """Sends standard output to the null device, so that Python does not try to write its buffer again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _log_nowhere() -> None:
+    """Opens the null device as standard error, which the user has closed. Python would print logs on standard output,
+    and the next file that is opened would have the number of standard error."""
+    try:
+        os.fstat(2)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        os.set_inheritable(2, True)
+    sys.stderr = open(os.devnull, "w", encoding="utf-8")
 
 
 def dispatch(argv: list[str]) -> int:

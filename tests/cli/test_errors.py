@@ -60,6 +60,7 @@ MISTAKES = {
     "unknown command": (["trian"], "did you mean train"),
     "unknown option": (["train", CONFIG, "--workdri={d}"], "--workdir"),
     "unknown list": (["list", "study"], "studies"),
+    "a name for a list without one": (["list", "claims", "x"], "list claims x: only list kinds takes a name"),
     "unknown benchmark": (["bench", "atention"], "attention"),
     "sweep without values": (["sweep", CONFIG], "--over"),
     "sweep over a bad key": (["sweep", CONFIG, "--over", "model.num_head=1,4", "--workdir={d}"], "num_heads"),
@@ -177,6 +178,14 @@ def test_a_closed_pipe_gives_no_traceback(monkeypatch, capsys, root):
         monkeypatch.setattr(sys, "stdout", gone)
         assert main(["list", "studies"]) == 1
     assert capsys.readouterr().err == ""
+
+
+def test_logs_with_a_closed_standard_error_are_not_results(root):
+    """`attention-research ... 2>&-`. Python would print to standard output, and give the number 2 to the next file."""
+    closed = {"stdout": subprocess.PIPE, "cwd": root, "preexec_fn": lambda: os.close(2)}
+    code = "import os; from attention_research.cli import main; status = main(['evaluate']); os.fstat(2); exit(status)"
+    done = subprocess.run([sys.executable, "-c", code], **closed)
+    assert done.returncode == 2 and done.stdout == b""
 
 
 def test_a_full_disk_behind_standard_output_is_one_line(monkeypatch, capsys, root):
