@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ class GivenFiles(Pairs):
         if not isinstance(data, Pairs) or not data.reads_pairs:
             raise ConfigError(f"{OPTION}: the run was not trained on pairs of sentences ({data.name})")
         for path in (source, target):
-            if not Path(path).is_file():
+            if os.path.isdir(path):
+                raise ConfigError(f"{OPTION}: {path}: this is a folder; give a text file")
+            if not os.path.isfile(path):
                 raise ConfigError(f"{OPTION}: no such file: {path}")
         paths = (source, target)
         super().__init__(" and ".join(paths), data.max_length, lambda: data.vocabulary, lambda: data.batching, None)

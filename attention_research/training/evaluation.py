@@ -33,7 +33,7 @@ from attention_research.training.scoring import (
 )
 from attention_research.training.selection import averaged, criterion_of, select
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
-from attention_research.training.workdir import load_config, write_json
+from attention_research.training.workdir import check_writable, load_config, write_json
 
 
 def with_decoding(config: Config, overrides: Sequence[Override]) -> Config:
@@ -177,6 +177,8 @@ def evaluate(
     each replica, and the figures at the top level are those of the first.
     """
     started = time.perf_counter()
+    if files is None and workdir.is_dir():
+        check_writable(workdir / "evaluation.json")
     trained = Trained(workdir, report, average=average, checkpoint=checkpoint)
     if files is not None:
         trained.data, trained.evaluation.split = GivenFiles(trained.data, *files, workdir), SPLIT

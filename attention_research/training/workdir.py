@@ -57,9 +57,21 @@ def write_json(path: Path, document: Any) -> None:
     write_text(path, json_text(document, indent=1) + "\n")
 
 
+def check_writable(path: Path) -> None:
+    """Raises RunError if `write_text` could not write this file, for example without permission for its folder."""
+    temporary = _beside(path)
+    with writing(path):
+        temporary.touch()
+        temporary.unlink()
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}")
+
+
 def write_text(path: Path, text: str) -> None:
     """Writes a file atomically: a reader sees either the old or the new file. Raises RunError if writing fails."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = _beside(path)
     with writing(path):
         try:
             temporary.write_text(text, encoding="utf-8")

@@ -171,6 +171,13 @@ def test_a_file_that_is_gone_when_it_is_read(corpus):
         data.text("test")
 
 
+def test_a_folder_is_no_given_file(corpus, tmp_path):
+    data = file_data(corpus).prepare()
+    (tmp_path / "given.fr").write_text("le mot\n")
+    with pytest.raises(ConfigError, match=f"^--files: {tmp_path}: this is a folder; give a text file$"):
+        GivenFiles(data, str(tmp_path / "given.fr"), str(tmp_path), tmp_path)
+
+
 def test_all_pairs_of_given_files_are_read(corpus, tmp_path):
     """Long pairs are truncated, and pairs with an empty side are left out. Both are counted, for any split."""
     data = file_data(corpus).prepare()

@@ -1,10 +1,15 @@
-"""The texts that an evaluation scores."""
+"""The texts that an evaluation scores, and where it writes."""
 
+import errno
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from attention_research.data.naming import NamingData, SubTokens
+from attention_research.errors import RunError
+from attention_research.training import evaluation
 from attention_research.training.scoring import texts_of
 
 
@@ -19,3 +24,15 @@ def test_copied_words_without_a_token_are_written_as_the_source_has_them(tmp_pat
     translate = lambda given: SimpleNamespace(tokens=np.array([[[copied, size, end]], [[get, end, 0]]]))
     assert texts_of(translate, data, iter(batches), ["get frobnicate", "other"]) == {0: "frobnicate size"}
     assert texts_of(translate, data, iter(batches)) == {0: "<unknown> size"}
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_is_computed(tmp_path, monkeypatch):
+    def refused(path, *words):
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "touch", refused)
+    monkeypatch.setattr(evaluation, "Trained", lambda *words, **options: pytest.fail("it was read"))
+    line = f"^cannot write {tmp_path}/evaluation.json: Read-only file system; fix this and rerun the same command$"
+    with pytest.raises(RunError, match=line):
+        evaluation.evaluate(tmp_path)
+    assert not list(tmp_path.iterdir())
