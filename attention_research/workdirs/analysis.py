@@ -46,12 +46,14 @@ def analyze(
     """Writes numbers (analysis.json), figures and analysis.html into `folder`, and returns the numbers.
 
     With "maps", also writes attention.html, on which one chooses example, text, layer, head and token.
-    Raises ConfigError for a name that is not in `WHAT`, and if no requested analysis fits the model.
+    Raises ConfigError for a name that is not in `WHAT`, for a split without examples, and if no requested analysis fits
+    the model.
     """
     unknown = [one for one in what if one not in WHAT]
     if unknown:
         raise ConfigError(f"--what={unknown[0]}: expected some of {', '.join(WHAT)}")
     offers.check(trained.config.resolved, "analyze")
+    _check_split(trained.data, split)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     line = _line(trained, f"{examples} examples of {split}")
@@ -70,6 +72,15 @@ def analyze(
     facts = {**_facts(trained), "data": f"{examples} examples of {split}"}
     write_text(folder / "analysis.html", page(facts, found, figures))
     return found
+
+
+def _check_split(data: Any, split: str) -> None:
+    try:
+        some = next(iter(data.evaluation_batches(split, 1, examples=1)), None)
+    except ConfigError as error:
+        raise ConfigError(f"--split={split}: {error}") from None
+    if some is None:
+        raise ConfigError(f"--split={split}: the {split} split of {data.name} is empty")
 
 
 def _facts(trained: Trained) -> dict[str, str]:

@@ -18,7 +18,7 @@ from attention_research.analysis.example_maps import example_maps
 from attention_research.analysis.head_statistics import head_statistics
 from attention_research.analysis.rollout import rollout
 from attention_research.cli.program import main
-from attention_research.config import load
+from attention_research.config import ConfigError, load
 from attention_research.training.evaluation import Trained
 from attention_research.training.run import train
 from attention_research.workdirs import analysis_figures
@@ -67,7 +67,26 @@ def test_the_probe_is_tested_on_the_split_that_is_named(root, tmp_path, monkeypa
         data=SimpleNamespace(evaluation_batches=batches), workdir=tmp_path, selection="checkpoint 3",
     )  # fmt: skip
     analyze(run, tmp_path, ["probe"], split="validation", examples=2)
-    assert asked == [("train", 4), ("validation", 2)]
+    assert asked == [("validation", 1), ("train", 4), ("validation", 2)]  # the first asks whether the split is there
+
+
+def test_a_split_that_is_not_there_is_named_before_anything_is_written(root, tmp_path):
+    def batches(split, batch_size, examples):
+        if split != "train":
+            raise ConfigError(f"plays has no split {split!r}; it has train")
+        yield from ()
+
+    run = SimpleNamespace(
+        config=load(root / "configs/language_modelling/transformer.py:smoke"),
+        data=SimpleNamespace(evaluation_batches=batches, name="plays"),
+    )
+    for split, line in (
+        ("foo", "plays has no split 'foo'; it has train"),
+        ("train", "the train split of plays is empty"),
+    ):
+        with pytest.raises(ConfigError, match=f"^--split={split}: {line}$"):
+            analyze(run, tmp_path / "analysis", ["maps"], split=split)
+    assert not (tmp_path / "analysis").exists()
 
 
 def test_its_numbers_are_those_of_the_analyses(workdir, capsys):
