@@ -182,9 +182,9 @@ def test_a_closed_pipe_gives_no_traceback(monkeypatch, capsys, root):
 
 def test_logs_with_a_closed_standard_error_are_not_results(root):
     """`attention-research ... 2>&-`. Python would print to standard output, and give the number 2 to the next file."""
-    closed = {"stdout": subprocess.PIPE, "cwd": root, "preexec_fn": lambda: os.close(2)}
     code = "import os; from attention_research.cli import main; status = main(['evaluate']); os.fstat(2); exit(status)"
-    done = subprocess.run([sys.executable, "-c", code], **closed)
+    closed = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-c", code]
+    done = subprocess.run(closed, stdout=subprocess.PIPE, cwd=root)
     assert done.returncode == 2 and done.stdout == b""
 
 
