@@ -53,7 +53,7 @@ def finish(folder, trial, value=None, **more):
 def holds(study="fake/table"):
     """Checks that the recorded page is the one computed from the record, and returns the page."""
     page = Path(f"experiments/{study.replace('/', '/results/')}/quick/table.md").read_text(encoding="utf-8")
-    assert page == page_of_the_record(study, "quick", Path("alone"))
+    assert page == page_of_the_record(study, "quick", Path("alone") / study)
     return page
 
 
