@@ -103,15 +103,16 @@ def run_study(
     workdir = workdir or RUNS / f"{study.slug}-{scale}"
     beside = study.record(scale)
     folder = Folder(workdir, None if ignore_records else beside)
-    study_folder.check(workdir, study, scale)
+    study_folder.check(workdir)
     failed: list[dict[str, str]] = []
     with locked(workdir):
+        if (line := study_folder.replaced(workdir, study, scale)) is not None:
+            say(line)
         if not render:
             chosen = floors.chosen(trials, wanted)
             todo = pending(chosen, folder, stale)
             say(_heading(study, scale, chosen, todo, workdir))
             prepare_data(todo)
-            study_folder.claim(workdir, study, scale)
             failed = _run(crew, chosen, todo, folder, deadline, rerun=stale == "rerun", together=size.replicas)
         found = results.collect(study, scale, trials, folder, say)
         summary = {**publish(found, workdir), "failed": failed}

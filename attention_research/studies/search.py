@@ -78,13 +78,14 @@ def search(
     crew = find_crew(runner, jobs=jobs, **(machines or {}))
     name = digest([config, list(over), [[k, repr(v)] for k, v in overrides], kind, halving, objective])
     workdir = workdir or RUNS / f"search-{Path(split(config)[0]).stem}-{name[:8]}"
-    study_folder.check(workdir, study, "sweep")
+    study_folder.check(workdir)
     with locked(workdir):
+        if (line := study_folder.replaced(workdir, study, "sweep")) is not None:
+            say(line)
         draws = Draws(workdir / "search.journal", name, axes, kind, rungs and rungs.pruner())
         total = trials or math.prod(len(values) for values in only_values(axes).values())
         say(f"{study.title} · {total} candidates, {draws.count()} already drawn · {workdir}")
         candidates = Candidates(study, draws, Folder(workdir), goal, rungs)
-        study_folder.claim(workdir, study, "sweep")
         failed = candidates.run(crew, total)
         found = _sorted(candidates.results(), goal)
         owner = study_folder.identity(study, "sweep")  # that of `found` would list the rows drawn so far

@@ -1,4 +1,8 @@
-"""A study's folder belongs to one study at one scale, or to one sweep. Its summary.json names it from the start."""
+"""A study's folder: not that of a run, and perhaps shared by several studies.
+
+Trials have content addresses, so that studies may share a folder and the trials in it. The table, figures, page and
+summary.json in it are those of the study that ran last. summary.json names that study.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,18 @@ from typing import Any
 from attention_research.config import ConfigError
 from attention_research.config.annotations import spell
 from attention_research.studies.study import Study
-from attention_research.studies.trial_folders import write_json
 
 SUMMARY = "summary.json"
 
 
+def check(workdir: Path) -> None:
+    """Raises ConfigError if the folder is that of a run."""
+    if os.path.isfile(workdir / "config.json"):
+        raise ConfigError(f"--workdir={workdir}: the folder of a run (it has config.json); give another folder")
+
+
 def identity(study: Study, scale: str) -> dict[str, str]:
-    """The entries of summary.json that say whose folder it is. "made" describes a study without a file."""
+    """The entries of summary.json that name the study. "made" describes a study without a file."""
     file = {"file": str(study.path.resolve())} if study.own and study.path else {}
     return {"study": study.name, **file, "scale": scale, **({} if study.path else {"made": _made(study, scale)})}
 
@@ -31,36 +40,17 @@ def _made(study: Study, scale: str) -> str:
     return ", ".join([study.title, *(f"{path}={spell(x)}" for path, x in study.scale(scale).overrides.items())])
 
 
-def check(workdir: Path, study: Study, scale: str) -> None:
-    """Raises ConfigError if the folder holds a run, another study, another scale, or a sweep that this one does not
-    continue."""
-    if os.path.isfile(workdir / "config.json"):
-        raise ConfigError(f"--workdir={workdir}: the folder of a run (it has config.json); give another folder")
-    before, mine = _read(workdir), identity(study, scale)
-    if "study" not in before:
-        return
-    named = before["study"] == mine["study"] or before.get("file", "") == mine.get("file")
-    if not named or before.get("scale") != scale or before.get("made", mine.get("made")) != mine.get("made"):
-        holds = before.get("made") or f"{before['study']} at {before.get('scale')}"
-        raise ConfigError(f"--workdir={workdir}: the folder of {holds}; give another folder")
-    if study.name == "sweep" and study.rows:
-        ids = {row.id for row in study.rows}
-        gone = next((row["id"] for row in before.get("rows", ()) if row["id"] not in ids), None)
-        if gone is not None:
-            raise ConfigError(
-                f"--workdir={workdir}: the sweep there has the row {gone}, which this one lacks; give another folder"
-            )
-
-
-def claim(workdir: Path, study: Study, scale: str) -> None:
-    """Writes whose folder it is before the first trial starts, if no summary says so yet."""
-    if "study" not in _read(workdir):
-        write_json(workdir / SUMMARY, identity(study, scale))
-
-
-def _read(workdir: Path) -> dict[str, Any]:
+def replaced(workdir: Path, study: Study, scale: str) -> str | None:
+    """The line that says whose table this study will replace, if the table in the folder is another one's."""
     try:
-        found = json.loads((workdir / SUMMARY).read_text(encoding="utf-8"))
+        before: Any = json.loads((workdir / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None
+    mine = identity(study, scale)
+    if not isinstance(before, dict) or "study" not in before:
+        return None
+    named = before["study"] == mine["study"] or before.get("file", "") == mine.get("file")
+    if named and before.get("scale") == scale and before.get("made", mine.get("made")) == mine.get("made"):
+        return None
+    whose = before.get("made") or f"{before['study']} at {before.get('scale')}"
+    return f"{workdir}: replaces the table, figures and page of {whose}; its trials stay"

@@ -303,14 +303,18 @@ def test_an_unreported_result_is_reported_and_not_run_again(run, tmp_path, monke
     assert journal(tmp_path / "run") == ["COMPLETE"] * 2
 
 
-def test_another_search_is_not_written_into_its_folder(run, tmp_path):
-    run(Crew(rate), [f"{RATE}=1..9"], "random", trials=2)
-    before = (tmp_path / "run/summary.json").read_text()
-    line = r"^--workdir=.*/run: the folder of attention-research sweep .*=1\.\.9 --search=random; give another folder$"
-    for over, options in (("1..8", {}), ("1..9", {"objective": "train.loss"})):
-        with pytest.raises(ConfigError, match=line):
-            run(Crew(rate), [f"{RATE}={over}"], "random", trials=2, **options)
-    assert (tmp_path / "run/summary.json").read_text() == before
+def test_another_search_says_that_it_replaces_the_table(run, capsys):
+    for over, options, more in (
+        ("1..9", {}, 0),
+        ("1..9", {}, 0),
+        ("1..8", {}, 1),
+        ("1..8", {"objective": "train.loss"}, 1),
+    ):
+        run(Crew(rate), [f"{RATE}={over}"], "random", trials=2, **options)
+        replaced = re.findall(
+            r"replaces the table.* of attention-research sweep .*=random; its", capsys.readouterr().err
+        )
+        assert len(replaced) == more
 
 
 def test_a_failed_trial_ends_nothing_and_the_next_sitting_runs_it_again(run, tmp_path):
