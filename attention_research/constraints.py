@@ -144,7 +144,7 @@ def memories_for_a_decoder(section: Section, sections: list[Section]) -> Broken:
     return "encoder.kind", f"transparent gives a state for each layer of a decoder; {section.kind} has one memory"
 
 
-#: Encoders whose states are not those of the words or patches that they read -> what these are.
+#: Encoders that do not give a state for each word or patch -> what their states belong to.
 OTHER_STATES = {"funnel": "pooled positions", "perceiver": "latents", "slots": "slots"}
 
 

@@ -38,7 +38,7 @@ def marked(names: Sequence[str], special: Sequence[bool]) -> list[str]:
 
 
 def _text(raw: bytes) -> str:
-    """The bytes as text. Spaces are U+2581; what is no printable character is in hexadecimal."""
+    """Decodes bytes. Spaces become U+2581. Bytes that are not printable characters are written in hexadecimal."""
     text = raw.decode(errors="surrogateescape").replace(" ", _MARK)
     return "".join(c if c.isprintable() else "".join(f"<0x{byte:02X}>" for byte in c.encode(errors="surrogateescape"))
                    for c in text)  # fmt: skip
