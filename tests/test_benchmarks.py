@@ -18,6 +18,7 @@ import pytest
 
 from attention_research.accounting.flops import count_flops
 from attention_research.kernels import causal_mask, window_mask
+from attention_research.studies.loading import load_study
 from benchmarks import _joeynmt, accelerator, scaling, translate
 from benchmarks._where import kinds
 from tests.catalogue import mechanisms
@@ -336,3 +337,15 @@ def test_the_table_has_rates_and_reasons():
     text = accelerator.table({"card": "a card", "matmul_tflops": 500.0, "cells": cells})
     assert "| 64 | 2048 | plain | forward | 137 (0.28) |  |  |  |" in text.splitlines()
     assert "torch, plain, H = 64, T = 2048: no memory" in text.splitlines()
+
+
+def test_a_study_gives_the_recorded_errors_of_phonetisaurus(root):
+    """In a note, because the row of the program has published numbers only."""
+    newest = max((root / "benchmarks/results").glob("pronunciation-*.json"), key=lambda path: path.stem[-10:])
+    record = json.loads(newest.read_text(encoding="utf-8"))
+    words, lines, phonemes = (record[f"{kind}_errors"] for kind in ("word", "line", "phoneme"))
+    said = f"has {words} % word errors, {lines} % line errors and {phonemes} % phoneme errors."
+    program = f"Phonetisaurus {record['versions']['phonetisaurus']} "
+    assert any(note.startswith(program) and note.endswith(said) for note in load_study("g2p2018/table1").notes)
+    source = (root / "experiments/g2p2018/table1.csv").read_text(encoding="utf-8")
+    assert f"our own run of Phonetisaurus has {words} (" in source

@@ -113,6 +113,11 @@ def of_sentence(trained: Trained, sentence: str, name: str) -> Attention:
     return Attention((Pass(of, sentence, tokenizer.decode([target])[0], maps),), facts)
 
 
+def forward_pass(structure: Structure) -> Callable[[tuple[Any, Any], Mapping[str, Any]], Mapping[str, Any]]:
+    """The function (parameters and statistics, batch) -> the aux of a teacher-forced pass, for `layer_weights`."""
+    return lambda arrays, batch: structure.merge(*arrays).log_likelihood(batch)[1]
+
+
 def attention_maps(
     structure: Structure,
     arrays: tuple[Any, Any],
@@ -134,7 +139,7 @@ def map_reader(
     Keys that are not tokens (`are_projections`) are labelled as projections. The maps of a stack that reads the source
     and then the text have both on their axes. Raises RunError if weights are not finite.
     """
-    collected = lambda arrays, batch: structure.merge(*arrays).log_likelihood(batch)[1]
+    collected = forward_pass(structure)
     weights = lambda arrays, batch: layer_weights(collected(arrays, batch))
     run = jax.jit(weights)
 

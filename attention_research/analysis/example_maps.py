@@ -13,6 +13,7 @@ from attention_research.analysis.attention import (
     PLACES,
     Layers,
     are_projections,
+    forward_pass,
     layer_weights,
     layers_of,
     of_other_length,
@@ -32,9 +33,7 @@ SEQUENCES = {
 def layers_at(trained: Trained, place: tuple[str, str], *, split: str = "test") -> Layers:
     """The layers of `example_maps`. The model has weights at this place."""
     _, batch = next(iter(trained.data.evaluation_batches(split, 1, examples=1)))
-    merge = trained.trainer.structure.merge
-    collected = lambda arrays, batch: merge(*arrays).log_likelihood(batch)[1]
-    return layers_of(jax.eval_shape(collected, trained.model(), batch))[place]
+    return layers_of(jax.eval_shape(forward_pass(trained.trainer.structure), trained.model(), batch))[place]
 
 
 def example_maps(
@@ -53,11 +52,11 @@ def example_maps(
     they are over locations of an image), or if the stack reads the source and then the text.
     """
     arrays = trained.model() if arrays is None else arrays
-    structure = trained.trainer.structure
+    collected = forward_pass(trained.trainer.structure)
 
     @jax.jit
     def maps(arrays: Any, batch: Mapping[str, jax.Array]) -> jax.Array:
-        weights = layer_weights(structure.merge(*arrays).log_likelihood(batch)[1])
+        weights = layer_weights(collected(arrays, batch))
         if place not in weights:
             there = ", ".join(" ".join(one) for one in weights) or "none"
             raise RunError(f"this model has no weights of {' '.join(place)}; there are: {there}")

@@ -108,7 +108,6 @@ def transformer(width: int) -> Row:
 
 ROWS = (
     Row("wfst", "Phonetisaurus (weighted finite-state transducer)", scales=()),
-    Row("wfst_here", "Phonetisaurus, run on this split", scales=()),
     row("gru_64", "GRU 2 x 64, reversed source", {}, steps=80_000, warmup=1000),
     Row("gru_512", "GRU 2 x 512, reversed source", scales=()),
     *map(alignment, ALIGNMENTS),
@@ -174,5 +173,7 @@ STUDY = Study(
     notes=(
         "Word errors: the share of words whose output is none of the pronunciations of the word. Line errors count a "
         "word once for each of its pronunciations, as the released code of the Transformer does.",
+        "Phonetisaurus 0.3.0 with its default settings, trained and scored on this split by `python -m "
+        "benchmarks.pronunciation`, has 29.66 % word errors, 29.15 % line errors and 7.27 % phoneme errors.",
     ),
 )
