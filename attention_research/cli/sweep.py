@@ -47,7 +47,8 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--objective",
         metavar="[min:|max:]STAGE.NAME",
-        help="the metric to optimize, such as max:evaluate.bleu (default: the last validation loss)",
+        help="the metric to optimize, such as max:evaluate.bleu with --config.evaluation.split=validation; no score "
+        "of the test split (default: the last validation loss)",
     )
     study_options(parser, "runs/sweep-CONFIG-HASH or runs/search-CONFIG-HASH")
 

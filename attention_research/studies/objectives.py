@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from attention_research.config import Config
 from attention_research.errors import ConfigError
 from attention_research.studies.columns import QUALITY, Column, evaluated, fixed, metrics
 
@@ -64,6 +65,20 @@ def read_objective(text: str | None) -> Objective:
         has = ", ".join(key for key, column in known.items() if column.better)
         raise ConfigError(f"--objective={text}: say min:{key} or max:{key}; known without it: {has}")
     return Objective(dataclasses.replace(column, better=better))
+
+
+def check_split(objective: Objective, config: Config) -> None:
+    """Raises ConfigError if the objective is a score of the test split: it would be no test of what it has chosen."""
+    stage, name, *metric = objective.column.key.split(".", 2)
+    further = config.resolved["evaluations"]
+    path, section = "evaluation", config.resolved["evaluation"]
+    if metric and name in further:
+        path, section = f"evaluations.{name}", further[name]
+    if stage == "evaluate" and section["split"] == "test":
+        raise ConfigError(
+            f"--objective={objective.column.key}: no setting may be chosen by the test split; "
+            f"set config.{path}.split=validation"
+        )
 
 
 def with_validation_loss(result: Mapping[str, Any]) -> dict[str, Any]:

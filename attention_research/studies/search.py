@@ -27,7 +27,7 @@ from attention_research.studies.candidates import Candidates
 from attention_research.studies.columns import QUALITY
 from attention_research.studies.draws import Draws, load_optuna
 from attention_research.studies.halving import Halving
-from attention_research.studies.objectives import VALIDATION_LOSS, Objective, read_objective
+from attention_research.studies.objectives import VALIDATION_LOSS, Objective, check_split, read_objective
 from attention_research.studies.results import Results
 from attention_research.studies.run import RUNS, find_crew, say
 from attention_research.studies.study import Row, Scale, Study, digest
@@ -73,6 +73,7 @@ def search(
     training = base.resolved["training"]
     if training["replicas"] > 1:
         raise ConfigError(f"config.training.replicas: {training['replicas']}; a search trains one run a candidate")
+    check_split(goal, base)
     rungs = None if halving is None else Halving(halving, training["eval_every"])
     load_optuna()
     crew = find_crew(runner, jobs=jobs, **(machines or {}))

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from attention_research.config import ConfigError
+from attention_research.config import ConfigError, load
 from attention_research.errors import RunError
 from attention_research.studies import candidates, figures, search
 from attention_research.studies.attempts import STOP
 from attention_research.studies.axes import Choices, Range, parse_axis, read_axes
 from attention_research.studies.draws import Draws
 from attention_research.studies.halving import Lines
-from attention_research.studies.objectives import read_objective
+from attention_research.studies.objectives import check_split, read_objective
 from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.runners.supervision import Ending
 from attention_research.studies.sweep import sweep_study
@@ -26,6 +26,7 @@ from attention_research.training.workdir import json_text
 
 CONFIG = "configs/translation/transformer.py:smoke"
 RATE = "training.learning_rate"
+VALIDATED = (("evaluation.split", "validation"),)
 EIGHT_STEPS = (("training.steps", "8"), ("training.eval_every", "1"))
 loop = sys.modules[run_crew.__module__]
 
@@ -360,7 +361,7 @@ def test_the_same_candidate_twice_runs_once(run, tmp_path):
 @pytest.mark.parametrize("objective", ["evaluate.bleu", "max:evaluate.bleu", "min:train.loss"])
 def test_another_objective_sorts_the_table(run, objective):
     crew = Crew(lambda given, step: abs(rate(given) - 4))
-    summary = run(crew, [f"{RATE}=1..9"], "tpe", trials=6, objective=objective)
+    summary = run(crew, [f"{RATE}=1..9"], "tpe", trials=6, objective=objective, overrides=VALIDATED)
     assert abs(float(summary["best"]["options"].split("=")[1]) - 4) == min(abs(x - 4) for x in rates(crew))
     key = objective.split(":")[-1]
     values = [row["cells"][key]["mean"] for row in summary["rows"]]
@@ -381,7 +382,22 @@ def test_an_objective_says_which_way_is_better():
 
 def test_an_objective_that_no_trial_has_is_one_line(run):
     with pytest.raises(ConfigError, match=r"^--objective: a trial has no number evaluate.blue; did you mean evalua"):
-        run(Crew(rate), [f"{RATE}=1..9"], "random", trials=3, objective="max:evaluate.blue")
+        run(Crew(rate), [f"{RATE}=1..9"], "random", trials=3, objective="max:evaluate.blue", overrides=VALIDATED)
+
+
+def test_no_search_chooses_by_the_test_split(run, tmp_path):
+    further = {"extra": {"kind": "bleu"}, "shown": {"kind": "bleu", "split": "validation"}}
+    line = "--objective={}: no setting may be chosen by the test split; set config.{}.split=validation"
+    for objective, key in (("evaluate.bleu", "evaluation"), ("max:evaluate.extra.bleu", "evaluations.extra")):
+        expected = re.escape(line.format(objective.removeprefix("max:"), key))
+        with pytest.raises(ConfigError, match=f"^{expected}$"):
+            run(Crew(rate), [f"{RATE}=1..9"], "random", trials=3, objective=objective,
+                overrides=(("evaluations", further),))  # fmt: skip
+    assert not (tmp_path / "run").exists()
+    config = load(CONFIG, [("evaluations", further)])
+    for fine in (None, "train.loss", "max:evaluate.shown.bleu"):
+        check_split(read_objective(fine and f"max:{fine.removeprefix('max:')}"), config)
+    assert config.resolved["evaluation"]["split"] == "test"
 
 
 #: Learning rate, which equals the loss at all steps -> the step at which the trial is stopped (None: never). By hand
@@ -402,7 +418,7 @@ ASHA = {
 @pytest.mark.parametrize("objective", [None, "evaluate.bleu"])
 def test_halving_stops_trials_that_are_not_among_the_best(run, tmp_path, objective):
     crew = Crew(rate)
-    over, options = [f"{RATE}={','.join(map(str, ASHA))}"], {"halving": 2, "overrides": EIGHT_STEPS}
+    over, options = [f"{RATE}={','.join(map(str, ASHA))}"], {"halving": 2, "overrides": EIGHT_STEPS + VALIDATED}
     summary = run(crew, over, objective=objective, **options)
     assert rates(crew) == list(ASHA)
     notes = {row["id"].removeprefix("learning_rate="): row["notes"] for row in summary["rows"]}
