@@ -7,7 +7,8 @@ worse. Of its draws from l it takes the one with the highest l(x)/g(x), which ha
 the worse, so that concurrent trials differ (the "constant liar"). With ``--halving`` (`halving`) bad trials end early.
 
 Optuna's journal, ``search.journal`` in the study's folder, holds the draws and their results. The same command
-continues from it. A draw depends on the journal and on its own number, not on interruptions.
+continues from it; with another config it begins anew. A draw depends on the journal and on its own number, not on
+interruptions.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def search(
     rungs = None if halving is None else Halving(halving, training["eval_every"])
     load_optuna()
     crew = find_crew(runner, jobs=jobs, **(machines or {}))
-    name = digest([config, list(over), [[k, repr(v)] for k, v in overrides], kind, halving, objective])
+    given = [config, list(over), [[k, repr(v)] for k, v in overrides], kind, halving, objective]
+    name = digest([*given, base.identity])  # an edited config file begins another search
     workdir = workdir or RUNS / f"search-{Path(split(config)[0]).stem}-{name[:8]}"
     study_folder.check(workdir)
     with locked(workdir):

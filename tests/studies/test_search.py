@@ -94,9 +94,9 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "draw", lambda found, folder: [])
     monkeypatch.setattr(loop, "_POLL_SECONDS", 0.0)
 
-    def start(crew, over, kind=None, *, workdir=tmp_path / "run", **options):
+    def start(crew, over, kind=None, *, config=CONFIG, workdir=tmp_path / "run", **options):
         monkeypatch.setattr(search, "find_crew", lambda runner, **settings: crew)
-        status = search.search(CONFIG, over, kind, workdir=workdir, **options)
+        status = search.search(config, over, kind, workdir=workdir, **options)
         assert status == 0
         return json.loads((workdir / "summary.json").read_text())
 
@@ -316,6 +316,16 @@ def test_another_search_says_that_it_replaces_the_table(run, capsys):
             r"replaces the table.* of attention-research sweep .*=random; its", capsys.readouterr().err
         )
         assert len(replaced) == more
+
+
+def test_an_edited_config_file_begins_another_search(run, root, tmp_path):
+    """The trials of the edited file have another identity: the draws and losses of the old ones are not theirs."""
+    written, file = (root / CONFIG.split(":")[0]).read_text(encoding="utf-8"), tmp_path / "mine.py"
+    for width, started in ((32, 3), (32, 0), (64, 3)):
+        file.write_text(written.replace("num_layers=1, width=32", f"num_layers=1, width={width}"), encoding="utf-8")
+        crew = Crew(rate)
+        summary = run(crew, [f"{RATE}=1e-3..1e-1"], "random", trials=3, config=f"{file}:smoke")
+        assert len(crew.started) == started and len(summary["rows"]) == summary["finished"] == 3
 
 
 def test_a_failed_trial_ends_nothing_and_the_next_sitting_runs_it_again(run, tmp_path):
