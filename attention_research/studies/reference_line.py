@@ -1,6 +1,7 @@
 """Compares every row of a table with the scale's reference row, in one line below the table.
 
-The differences are those of `row_comparisons.compare`, with Holm's correction over the rows. With two seeds, a row's
+The differences are those of `row_comparisons.compare`, over the same seeds and with Holm's correction over the rows. A
+row with diverged runs says so in place of its difference: its mean is worse than any other. With two seeds, a row's
 own pair of differences has one degree of freedom, so that hardly any difference would be clear. The p-value over
 seeds is then that of `differences.student_over_rows`, which estimates the variance from all rows of the table.
 """
@@ -9,10 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attention_research.studies.comparisons import Comparison, spelled, together
-from attention_research.studies.row_comparisons import compare
+from attention_research.studies.comparisons import Comparison, signed, spelled, together
+from attention_research.studies.row_comparisons import by_seed, compare, runs_of
 
 if TYPE_CHECKING:
     from attention_research.studies.columns import Column
@@ -31,26 +34,43 @@ def with_reference(results: Results) -> str:
     column = size.decided_by if size else None
     if size is None or column is None:
         return ""
-    higher, theirs = column.better == "higher", results.mean(size.reference, column.key)
-    pooled = _over_rows(results, size.reference, column)
+    higher, reference = column.better == "higher", size.reference
+    pooled = _over_rows(results, reference, column)
     cases, gains = {}, {}
     for row in results.rows:
-        ours = results.mean(row.id, column.key)
-        if row.id == size.reference or ours is None or theirs is None:
+        ours, theirs = _signed(results, row.id, reference, column)
+        if row.id == reference or not ours or not theirs:
             continue
-        pair = (row.id, size.reference) if (ours > theirs) == higher else (size.reference, row.id)
+        above = statistics.fmean(ours) > statistics.fmean(theirs)
+        pair = (row.id, reference) if above else (reference, row.id)
         one = compare(results, *pair, column.key, higher=higher)
         cases[row.name] = _two_sided(one, pooled.get(row.id))
-        gains[row.name] = f"{'+' if ours > theirs else '-'}{column.text(abs(ours - theirs))}"
+        gains[row.name] = _gain(column, ours, theirs)
     said = [
         f"{name} {gains[name]}, {one.outcome}" + ("" if one.p is None else f" ({spelled(one.p)})")
         for name, one in together(cases).items()
     ]
     if not said:
         return ""
-    name = next((row.name for row in results.rows if row.id == size.reference), size.reference)
+    name = next((row.name for row in results.rows if row.id == reference), reference)
     how = " The spread of two seeds is estimated from all rows." if pooled else ""
     return f"{column.title}, against {name}: {'; '.join(said)}.{how}"
+
+
+def _signed(results: Results, row: str, reference: str, column: Column) -> list[list[float]]:
+    """The numbers of both rows that `compare` uses, higher ones better; -inf for a diverged run."""
+    higher = column.better == "higher"
+    *sides, _ = runs_of(results, row, reference, column.key, higher=higher)
+    return [signed([value for _, value in side], higher=higher) for side in sides]
+
+
+def _gain(column: Column, ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """The difference of the means, as the column shows it, or how many runs diverged."""
+    for side, whose in ((ours, ""), (theirs, " of the reference row")):
+        if diverged := side.count(-math.inf):
+            return f"{diverged} of {len(side)} runs{whose} diverged"
+    gain = statistics.fmean(ours) - statistics.fmean(theirs)
+    return f"{'+' if (gain if column.better == 'higher' else -gain) > 0 else '-'}{column.text(abs(gain))}"
 
 
 def _two_sided(found: Comparison, over_rows: float | None) -> Comparison:
@@ -66,9 +86,11 @@ def _two_sided(found: Comparison, over_rows: float | None) -> Comparison:
 def _over_rows(results: Results, reference: str, column: Column) -> dict[str, float]:
     """Row id -> the one-sided p-value of its difference from the reference row in the direction that was measured.
 
-    Empty unless there are two seeds. Rows without a finite number for each of the two are left out.
+    Empty unless there are two seeds. Rows without a finite number for each seed of the reference row are left out.
     """
-    values = {row.id: results.values(row.id, column.key) for row in results.rows}
+    numbers = {row.id: by_seed(results, row.id, column.key, math.inf) for row in results.rows}
+    seeds = [*numbers.get(reference, ())]
+    values = {row: [one[seed][1] for seed in seeds] for row, one in numbers.items() if one.keys() == set(seeds)}
     found = {row: both for row, both in values.items() if len(both) == 2 and all(map(math.isfinite, both))}
     if reference not in found or len(found) < LEAST_ROWS:
         return {}

@@ -365,10 +365,14 @@ def test_below_cpu_only_claims_with_a_measured_case_are_shown(root):
     assert all(one.shown for one in judge(dataclasses.replace(some, scale="cpu")))
 
 
-def legend_of(errors):
-    """The legend of a table of word errors by hand, with the reference row `ours`."""
+def legend_of(errors, lost=(), paired=False):
+    """The legend of a table of word errors by hand, with the reference row `ours`. `lost` are (row, seed)."""
     key = Column("evaluate.word_error_rate", "word errors, %", fixed(1), better="lower")
     made = results_of({row: {key.key: values} for row, values in errors.items()})
+    there = [one for one in made.entries if (one.trial.row, one.trial.seed) not in lost]
+    if paired:
+        there = [dataclasses.replace(one, trial=dataclasses.replace(one.trial, given=GIVEN)) for one in there]
+    made = dataclasses.replace(made, entries=tuple(there))
     size = Scale(reference="ours", decided_by=key)
     assert "against" not in tables.legend(made)
     return tables.legend(dataclasses.replace(made, study=dataclasses.replace(made.study, scales={"cpu": size})))
@@ -389,3 +393,24 @@ def test_two_seeds_are_compared_with_the_spread_of_all_rows():
     p = 2 * 2 * t.sf(18.1 / math.sqrt(114 / 3600), 2)
     assert f"against ours: far +18.1, clear (p = {p:.2g}); near +0.1, not clear (p = " in said, said
     assert "one -10.2, not measured. The spread of two seeds is estimated from all rows." in said
+
+
+def test_rows_that_lost_different_seeds_are_not_paired_by_position():
+    """`far` lost seed 0 and the other rows seed 2. Paired by position, its numbers would hide that of `near`."""
+    errors = {"ours": [50.0, 60.0, 0.0], "near": [53.0, 63.1, 0.0], "low": [46.0, 56.2, 0.0], "far": [0.0, 67.0, 67.2]}
+    said = legend_of(errors, lost={("ours", 2), ("near", 2), ("low", 2), ("far", 0)})
+    assert "near +3.0, clear" in said and "low -3.9, clear" in said and "far +12.1, not clear" in said, said
+
+
+def test_the_difference_is_that_of_the_seeds_that_are_compared():
+    """Seed 2, which only the reference row has, would turn its sign."""
+    errors = {"ours": [50.0, 60.0, 10.0], "far": [48.8, 58.6, 0.0]}
+    assert "far -1.3, clear" in legend_of(errors, lost={("far", 2)}, paired=True)
+
+
+def test_a_diverged_run_is_worse_than_any_other_below_the_table():
+    ours, nan = [50.0, 50.4, 50.3], math.nan
+    assert "ours: bad 3 of 3 runs diverged, clear (p = 0.031)" in legend_of({"ours": ours, "bad": [nan, nan, nan]})
+    assert "ours: some 1 of 3 runs diverged, not clear (p = " in legend_of({"ours": ours, "some": [nan, 49.0, 49.1]})
+    said = legend_of({"ours": [nan, 50.4, 50.3], "far": [66.0, 70.6, 67.4]})
+    assert "far 1 of 3 runs of the reference row diverged, not clear" in said, said
