@@ -37,7 +37,8 @@ class Competence:
     ``row`` is the reference row and ``key`` its metric, such as "evaluate.perplexity". Of a metric that is a list (by
     depth or by length), the best entry counts. The mean over seeds must be better than the ``floor`` by at least
     ``margin`` in the metric's unit, or reach the absolute ``line``. A floor is a name of `Results.floor`, the name of a
-    number of the same stage ("majority"), or the id of a row. ``higher`` is True if higher numbers are better.
+    number of the same stage ("majority"), or the id of a row. ``higher`` is True if higher numbers are better. A row
+    with a diverged run reaches no bar.
 
     ``claims`` are the claims that need this bar (empty: all claims of the study about trained models). ``rows`` are
     patterns for the ids of this task's rows (empty: all). Each of these rows that has the metric must reach the same
@@ -111,7 +112,9 @@ class Met:
     def __str__(self) -> str:
         if not self.metric:
             return UNSAID
-        ours = "was not measured" if self.ours is None else _number(self.ours)
+        ours = "was not measured"
+        if self.ours is not None:
+            ours = _number(self.ours) if math.isfinite(self.ours) else "diverged"
         theirs = f"the floor `{self.name}` was not measured"
         if self.floor is not None:
             theirs = f"{self.name} {_number(self.floor)}"
@@ -137,7 +140,8 @@ def reached(results: Results, bar: Competence, row: str | None = None) -> Met:
     """Whether a row reaches a bar. The default row is the bar's reference row."""
     row = row or bar.row
     metric = bar.key.split(".", 1)[1].replace("_", " ")
-    ours = _mean(results, row, bar.key, bar.higher)
+    worst = -math.inf if bar.higher else math.inf
+    ours = _mean([value for _, value in results.by_seed(row, bar.key, worst).values()], bar.higher)
     floor = bar.line if bar.line is not None else _floor(results, bar, row)
     met = False
     if ours is not None and floor is not None:
@@ -146,11 +150,11 @@ def reached(results: Results, bar: Competence, row: str | None = None) -> Met:
     return Met(met, metric, ours, floor, bar.margin, row, bar.floor or LINE)
 
 
-def _mean(results: Results, row: str, key: str, higher: bool) -> float | None:
+def _mean(values: Sequence[Any], higher: bool) -> float | None:
+    """The mean of the numbers of several seeds, of which a list counts as its best entry; None without any."""
     best = max if higher else min
-    values = [best(v for v in value if v is not None) if isinstance(value, list) else value
-              for value in results.values(row, key)]  # fmt: skip
-    return statistics.fmean(values) if values else None
+    numbers = [best(v for v in value if v is not None) if isinstance(value, list) else value for value in values]
+    return statistics.fmean(numbers) if numbers else None
 
 
 def _floor(results: Results, bar: Competence, row: str) -> float | None:
@@ -160,7 +164,7 @@ def _floor(results: Results, bar: Competence, row: str) -> float | None:
     stored = (one.stored for _, one in stored_floors() if one.slug == bar.floor)
     names = (next(stored, bar.floor), bar.floor)
     for where, key in (*((row, f"{stage}.{name}") for name in names), (bar.floor, bar.key)):
-        found = _mean(results, where, key, bar.higher) if found is None else found
+        found = _mean(results.values(where, key), bar.higher) if found is None else found
     return found
 
 

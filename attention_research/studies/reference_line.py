@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attention_research.studies.comparisons import Comparison, signed, spelled, together
-from attention_research.studies.row_comparisons import by_seed, compare, runs_of
+from attention_research.studies.row_comparisons import compare, runs_of
 
 if TYPE_CHECKING:
     from attention_research.studies.columns import Column
@@ -88,7 +88,7 @@ def _over_rows(results: Results, reference: str, column: Column) -> dict[str, fl
 
     Empty unless there are two seeds. Rows without a finite number for each seed of the reference row are left out.
     """
-    numbers = {row.id: by_seed(results, row.id, column.key, math.inf) for row in results.rows}
+    numbers = {row.id: results.by_seed(row.id, column.key, math.inf) for row in results.rows}
     seeds = [*numbers.get(reference, ())]
     values = {row: [one[seed][1] for seed in seeds] for row, one in numbers.items() if one.keys() == set(seeds)}
     found = {row: both for row, both in values.items() if len(both) == 2 and all(map(math.isfinite, both))}

@@ -112,6 +112,21 @@ class Results:
         found = (e.result["stages"].get(stage, {}).get(name) for e in self.of(row, point) if e.result)
         return tuple(value for value in found if value is not None)
 
+    def by_seed(self, row: str, key: str, worst: float) -> dict[tuple[int, int | None], tuple[Entry, Any]]:
+        """(seed, point) -> the entry of the trial and its number. `worst` is the number of a diverged run."""
+        stage, name = key.split(".", 1)
+        found = {}
+        for entry in self.of(row):
+            if not entry.result:
+                continue
+            numbers = entry.result["stages"].get(stage, {})
+            value = numbers.get(name)
+            if value is None and (entry.result["diverged"] or numbers.get("diverged")):
+                value = worst
+            if value is not None:
+                found[entry.trial.seed, entry.trial.point] = entry, value
+        return found
+
     def mean(self, row: str, key: str) -> float | None:
         """The mean over the finished seeds of a row; None without any."""
         values = self.values(row, key)
@@ -164,6 +179,7 @@ class Results:
         The row must be better than every floor that its evaluation stores (`columns.stored_floors`): for example, its
         perplexity must be below that of a unigram model, and its BLEU above that of copying the source. BLEU counts
         sequences of four words, so a row whose sampled references are all shorter need not reach the floor of BLEU.
+        A row with a diverged run is below every floor.
         """
         evaluated = [entry.result["stages"].get("evaluate", {}) for entry in self.of(row) if entry.result]
         samples = [sample for scores in evaluated for sample in scores.get("samples", [])]
@@ -172,9 +188,10 @@ class Results:
         for metric, floor in stored_floors():
             if no_bleu and metric.name == "bleu":
                 continue
-            ours, theirs = self.values(row, f"evaluate.{metric.name}"), self.values(row, f"evaluate.{floor.stored}")
-            if ours and theirs:
-                mean, bound = statistics.fmean(ours), statistics.fmean(theirs)
+            key, theirs = f"evaluate.{metric.name}", self.values(row, f"evaluate.{floor.stored}")
+            if self.values(row, key) and theirs:
+                ours = self.by_seed(row, key, -math.inf if metric.higher else math.inf)
+                mean, bound = statistics.fmean(value for _, value in ours.values()), statistics.fmean(theirs)
                 if not (mean > bound if metric.higher else mean < bound):  # NaN misses the floor too
                     missed.append(metric.missed(floor, bound))
         return f"untrained: {' and '.join(missed)}" if missed else ""

@@ -44,7 +44,7 @@ def compare(results: Results, better: str, worse: str, key: str = "train.loss", 
 
 def against(results: Results, row: str, key: str, other: str | float = 0.0, *, higher: bool = True) -> Comparison:
     """Compares a row's number with another number of the same runs, given by its key, or with a fixed number."""
-    ours = [value for _, value in by_seed(results, row, key, -math.inf if higher else math.inf).values()]
+    ours = [value for _, value in results.by_seed(row, key, -math.inf if higher else math.inf).values()]
     theirs = results.values(row, other) if isinstance(other, str) else [other] * len(ours)
     said = other.split(".")[1] if isinstance(other, str) else ""
     in_pairs = len(ours) == len(theirs)
@@ -74,7 +74,7 @@ def near(
     results: Results, row: str, key: str, number: float, margin: Margin | None, *, higher: bool = False
 ) -> Comparison:
     """Tests whether a row's number differs from a fixed number by less than a margin, as `equivalent`."""
-    ours = [value for _, value in by_seed(results, row, key, -math.inf if higher else math.inf).values()]
+    ours = [value for _, value in results.by_seed(row, key, -math.inf if higher else math.inf).values()]
     theirs = [number] * len(ours)
     found = within(row, "", ours, theirs, key.split(".")[1], margin, in_pairs=True, higher=higher, both=True)
     return learned(results, found, row)
@@ -86,7 +86,7 @@ def apart(results: Results, rows: Sequence[str], key: str, *, higher: bool = Fal
     p is multiplied by the number of ordered pairs of rows (Bonferroni's correction). The outcome is never reversed.
     """
     worst = -math.inf if higher else math.inf
-    runs = {row: [value for _, value in by_seed(results, row, key, worst).values()] for row in rows}
+    runs = {row: [value for _, value in results.by_seed(row, key, worst).values()] for row in rows}
     means = {row: statistics.fmean(values) for row, values in runs.items() if values}
     if len(means) < 2:
         return Comparison("", "", None, "fewer than two rows are measured")
@@ -160,7 +160,7 @@ def runs_of(results: Results, row: str, other: str, key: str, *, higher: bool) -
     """The numbers of both rows with their trials, and whether they are paired. A diverged run has the worst number."""
     stage = key.split(".")[0]
     worst = -math.inf if higher else math.inf
-    ours, theirs = (by_seed(results, one, key, worst) for one in (row, other))
+    ours, theirs = (results.by_seed(one, key, worst) for one in (row, other))
     places = [place for place in ours if place in theirs]
     in_pairs = len(places) > 1 and all(same_batches(ours[p][0].trial, theirs[p][0].trial, stage) for p in places)
     if in_pairs:
@@ -168,25 +168,9 @@ def runs_of(results: Results, row: str, other: str, key: str, *, higher: bool) -
     return [*ours.values()], [*theirs.values()], in_pairs
 
 
-def by_seed(results: Results, row: str, key: str, worst: float) -> dict[Any, tuple[Entry, float]]:
-    """(seed, point) -> the entry of the trial and its number; `worst` stands for that of a diverged run."""
-    stage, name = key.split(".", 1)
-    found = {}
-    for entry in results.of(row):
-        if not entry.result:
-            continue
-        numbers = entry.result["stages"].get(stage, {})
-        value = numbers.get(name)
-        if value is None and (entry.result["diverged"] or numbers.get("diverged")):
-            value = worst
-        if value is not None:
-            found[entry.trial.seed, entry.trial.point] = entry, value
-    return found
-
-
 def averages(results: Results, row: str, keys: Sequence[str], *, higher: bool) -> list[float]:
     """The mean over several keys for each seed that has them all. It is the worst number if one of them diverged."""
-    by_key = [by_seed(results, row, key, -math.inf if higher else math.inf) for key in keys]
+    by_key = [results.by_seed(row, key, -math.inf if higher else math.inf) for key in keys]
     places = [place for place in by_key[0] if all(place in one for one in by_key)]
     return [statistics.fmean(one[place][1] for one in by_key) for place in places]
 

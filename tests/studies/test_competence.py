@@ -79,6 +79,22 @@ def test_nan_reaches_no_bar(made):
     assert not competence.reached(results, TRIGRAM).met
 
 
+@pytest.mark.parametrize("higher", [False, True])
+def test_a_diverged_run_reaches_no_bar(made, higher):
+    """Its evaluation was not run. The other seed alone would reach the bar."""
+    bar = Competence("standard", PERPLEXITY, line=30.0, higher=higher)
+    results = made({"standard": {PERPLEXITY: [29.0 + 2 * higher, 0.0], "train.loss": [3.0, 9.0]}})
+    assert competence.reached(made({"standard": {PERPLEXITY: [29.0 + 2 * higher]}}), bar).met
+    lost = {**results.entries[1].result, "stages": {"train": {"loss": 9.0}}, "diverged": "the loss is nan"}
+    entries = results.entries[0], dataclasses.replace(results.entries[1], result=lost)
+    results = dataclasses.replace(results, entries=entries, study=dataclasses.replace(results.study, competence=(bar,)))
+    assert not competence.reached(results, bar).met
+    assert competence.refusal(results, "standard") == (
+        "standard has not learned the task (perplexity diverged, line 30)"
+    )
+    assert competence.parse("\n".join(competence.lines([competence.reached(results, bar)])))[0].ours is not None
+
+
 def test_the_best_entry_of_a_list_counts(made):
     results = made({"standard": {"measure.errors": [[0.5, 0.125], [0.75, None]], "measure.right": [[0.25, 0.5]] * 2}})
     assert competence.reached(results, Competence("standard", "measure.errors", line=0.4375)).ours == 0.4375

@@ -1,6 +1,7 @@
 """Cells, marks, tables, figures and pages from made-up results."""
 
 import csv
+import dataclasses
 import math
 import re
 import statistics
@@ -54,6 +55,14 @@ def test_a_seed_that_diverged_leaves_a_cell_without_a_deviation(value):
 def test_a_row_below_the_floor_is_untrained(changed, mark):
     found = results_of({"a": {**TRAINED, **changed}})
     assert found.untrained("a") == found.notes("a") == mark
+
+
+def test_a_row_with_a_diverged_run_is_below_the_floor():
+    found = results_of({"a": TRAINED})
+    lost = {**found.entries[1].result, "stages": {"train": {"loss": 9.0}}, "diverged": "the loss is nan"}
+    entries = found.entries[0], dataclasses.replace(found.entries[1], result=lost)
+    mark = "untrained: perplexity not below unigram's 300 and BLEU not above copying's 0.5"
+    assert dataclasses.replace(found, entries=entries).untrained("a") == mark
 
 
 @pytest.mark.parametrize(
