@@ -141,13 +141,11 @@ class Results:
         return [math.nan if None in at else statistics.fmean(at) for at in columns]
 
     def powers(self, row: str, key: str) -> tuple[float, ...]:
-        """For each seed, the power of the fit `value ~ point**power`.
-
-        Empty unless all points have equally many seeds.
-        """
-        by_point = [self.values(row, key, point) for point in self.points]
-        complete = by_point if len({len(values) for values in by_point}) == 1 else []
-        powers = (exponent(self.points, values) for values in zip(*complete, strict=True))
+        """For each seed with a number at every point, the power of the fit `value ~ point**power`."""
+        numbers = {place: value for place, (_, value) in self.by_seed(row, key, math.nan).items()}
+        seeds = dict.fromkeys(seed for seed, _ in numbers)
+        by_seed = ([numbers.get((seed, point), math.nan) for point in self.points] for seed in seeds)
+        powers = (exponent(self.points, values) for values in by_seed if all(map(math.isfinite, values)))
         return tuple(power for power in powers if power is not None)
 
     def diverged(self, row: str) -> int:

@@ -10,7 +10,7 @@ import sys
 
 import pyarrow.parquet
 import pytest
-from results_of import results_of
+from results_of import results_of, trial
 
 from attention_research.studies import figures, footnotes, report, tables
 from attention_research.studies.columns import (
@@ -23,6 +23,7 @@ from attention_research.studies.columns import (
     fixed,
     significant,
 )
+from attention_research.studies.results import Entry
 
 TRAINED = {"evaluate.perplexity": [40.0, 44.0], "evaluate.unigram_perplexity": [300.0, 300.0]}
 TRAINED |= {"evaluate.bleu": [3.0, 4.0], "evaluate.copy_bleu": [0.5, 0.5], "train.loss": [3.9, 4.1]}
@@ -106,6 +107,16 @@ PARSED = {"evaluate.flat_f1": [30.0, 31.0]}
 )
 def test_a_parser_below_one_bracket_is_untrained(f1, mark):
     assert results_of({"a": {**PARSED, "evaluate.f1": f1}}).notes("a") == mark
+
+
+def test_powers_are_fitted_within_a_seed():
+    """Seed 1 has lost point 2 and seed 2 point 4: their numbers at 4 and at 2 are not one line."""
+    made, trials = results_of({"a": {}}, points=(2, 4)), {(0, 2): 6.0, (0, 4): 24.0, (1, 4): 9.0, (2, 2): 5.0}
+    entries = [
+        Entry(trial("a", *place), {"stages": {"measure": {"ms": value}}, "diverged": None})
+        for place, value in trials.items()
+    ]
+    assert dataclasses.replace(made, entries=tuple(entries)).powers("a", "measure.ms") == pytest.approx((2.0,))
 
 
 def test_f1_is_drawn_beside_its_floor(tmp_path):
