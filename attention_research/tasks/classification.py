@@ -85,16 +85,19 @@ class ClassificationEvaluation(Evaluation):
 
 
 def confusion(label: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    """The confusion matrix [classes classes]: the number of examples of class i that were predicted as class j.
+    """The confusion matrix [classes classes+1]: the number of examples of class i that were predicted as class j.
 
-    >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
-    [[1, 1], [0, 1]]
+    The last column counts predictions that are none of the classes, which a model with more classes can make.
+
+    >>> confusion(np.array([0, 0, 1]), np.array([0, 1, 7]), 2).tolist()
+    [[1, 1, 0], [0, 0, 1]]
     """
-    return np.bincount(label * classes + predicted, minlength=classes * classes).reshape(classes, classes)
+    places = label * (classes + 1) + np.minimum(predicted, classes)
+    return np.bincount(places, minlength=classes * (classes + 1)).reshape(classes, classes + 1)
 
 
 def macro_f1(counts: np.ndarray) -> float:
     """The mean over the classes of 2 correct / (labelled + predicted). A class without labels and predictions has F1
     0."""
-    size = counts.sum(axis=0) + counts.sum(axis=1)
+    size = counts[:, :-1].sum(axis=0) + counts.sum(axis=1)
     return float(np.mean(2 * np.diag(counts) / np.maximum(size, 1)))

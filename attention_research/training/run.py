@@ -29,7 +29,7 @@ from attention_research.training.profiling import Profile
 from attention_research.training.progress import Progress
 from attention_research.training.replicas import member_configs
 from attention_research.training.schedules import stretched
-from attention_research.training.scoring import FurtherEvaluations, check_not_empty, no_such_number
+from attention_research.training.scoring import FurtherEvaluations, check_classes, check_not_empty, no_such_number
 from attention_research.training.settings import Training
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
 from attention_research.training.workdir import write_json
@@ -102,6 +102,7 @@ def _train(
     data = trainer.data
     begun = keeping.begun(workdir)
     _prepare(data, workdir, report)
+    check_classes(trainer, data)
     if hosts.is_first():
         if not begun:
             keeping.keep(data, workdir, trainer.config, report)

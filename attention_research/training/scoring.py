@@ -45,6 +45,16 @@ def check_not_empty(data: Any, split: str, key: str = "data") -> None:
         raise ConfigError(f"config.{key}: the {split} split of {data.name} is empty")
 
 
+def check_classes(trainer: Trainer, data: Any) -> None:
+    """Raises ConfigError if a classifier has another number of classes than its prepared data."""
+    config = trainer.config.resolved
+    count, classes = config["model"].get("num_classes"), getattr(data, "classes", ())
+    if config["task"]["kind"] == "classification" and count is not None and classes and count != len(classes):
+        raise ConfigError(
+            f"config.model.num_classes: expected {len(classes)}, the number of classes of {data.name}; got {count}"
+        )
+
+
 def texts_of(
     translate: Callable[[Any], Any], data: Any, batches: Batches, sources: Sequence[str] | None = None
 ) -> dict[int, str]:

@@ -27,9 +27,23 @@ def guesses():
 def test_macro_f1_and_accuracy_are_scikit_learns(guesses):
     label, predicted = guesses
     counts = confusion(label, predicted, C)
-    assert np.array_equal(counts, metrics.confusion_matrix(label, predicted, labels=range(C)))
+    assert np.array_equal(counts[:, :C], metrics.confusion_matrix(label, predicted, labels=range(C)))
+    assert not counts[:, C].any()
     expected = metrics.f1_score(label, predicted, average="macro", labels=range(C), zero_division=0)
     assert macro_f1(counts) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+def test_a_prediction_outside_of_the_classes_is_wrong(guesses):
+    """A model with more classes than the data. 5 of 5 classes is class 0 of the next label in a flat index."""
+    label, predicted = guesses
+    predicted = np.where(np.arange(len(label)) % 7 == 0, C + label % 2, predicted)
+    data = SimpleNamespace(classes=tuple("abcde"), labels=lambda split: label)
+    ids = np.arange(len(label))
+    scores = ClassificationEvaluation().score([(ids, {"label": label}, {"predicted": predicted})], data)
+    assert scores["accuracy"] == pytest.approx(100 * metrics.accuracy_score(label, predicted))
+    expected = metrics.f1_score(label, predicted, average="macro", labels=range(C), zero_division=0)
+    assert scores["macro_f1"] == pytest.approx(100 * expected, abs=1e-9)
 
 
 def test_an_absent_class_counts_as_zero():

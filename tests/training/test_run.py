@@ -458,3 +458,14 @@ def test_an_empty_split_is_refused(whole, tmp_path, monkeypatch, split, key):
     monkeypatch.setattr(Pairs, "evaluation_batches", lambda *given, **more: iter(without(*given, **more)))
     with pytest.raises(ConfigError, match=rf"^config.{key}: the {split} split of .* is empty$"):
         train(config(6), tmp_path) if split == "validation" else evaluate(whole[0])
+
+
+@pytest.mark.parametrize("classes", [2, 11])
+def test_another_number_of_classes_than_that_of_the_data_is_refused(tmp_path, monkeypatch, classes):
+    """Before the first step. Too few gave a NaN loss, too many a wrong accuracy."""
+    monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path / "data"))
+    settings = load("configs/classification/long_range.py:smoke", [("model.num_classes", classes)])
+    line = rf"^config.model.num_classes: expected 10, the number of classes of listops; got {classes}$"
+    with pytest.raises(ConfigError, match=line):
+        train(settings, tmp_path / "run")
+    assert not (tmp_path / "run/metrics.jsonl").exists()
