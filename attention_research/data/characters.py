@@ -3,7 +3,8 @@
 Layers with clusters of frequent and rare tokens (`adaptive_softmax`) need them in the order of their frequency.
 
 Ids 0 to 3 are padding, beginning, end of sentence and unknown; the first character has id 4. A text is encoded without
-an end of sentence, because it is one stream of characters. The vocabulary is stored as a text of its characters.
+an end of sentence, because it is one stream of characters; data of separate texts add it (`ends`). The vocabulary is
+stored as a text of its characters.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ class GivenFiles(Pairs):
         self.kept = Kept(run, {"fingerprint": "", "splits": {}, "facts": facts}, data.vocabulary, {})
 
     @functools.cached_property
-    def _prepared(self) -> KeptText:
+    def _prepared(self) -> Any:
         assert self.kept is not None
-        return KeptText(self._choice, self.kept, self._report)
+        return self._ended(KeptText(self._choice, self.kept, self._report))
 
     def _evaluated(self, split: str, examples: int | None) -> Any:
         """All pairs, longer ones too: `examples` is a setting for the run's own data."""

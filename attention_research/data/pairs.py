@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from attention_research.data import batching as batching_module
+from attention_research.data import ends
 from attention_research.data import kept as kept_module
 from attention_research.data import plan as plan_module
 from attention_research.data.batching import read_ahead
 from attention_research.data.kept import Kept
 from attention_research.data.names import check_name
 from attention_research.data.protocol import Batch
-from attention_research.data.tokens import TokenArray
+from attention_research.data.tokens import BySplit, TokenArray
 from attention_research.errors import ConfigError
 from attention_research.signatures import Child, Positive
 
@@ -52,8 +53,15 @@ class Tokenised:
         from attention_research.data import kept_text, prepared
 
         if self.kept is not None:
-            return kept_text.KeptText(self._choice, self.kept, self._report)
-        return prepared.prepare(self._choice, self._new_tokenizer(), self._report)
+            return self._ended(kept_text.KeptText(self._choice, self.kept, self._report))
+        return self._ended(prepared.prepare(self._choice, self._new_tokenizer(), self._report))
+
+    def _ended(self, prepared: Any) -> Any:
+        """The prepared text, of which every example has an end of sentence."""
+        tokens = prepared.tokens
+        if not ends.are_written(prepared.tokenizer):
+            prepared.tokens = BySplit(tuple(tokens), lambda split: tuple(map(ends.added, tokens[split])))
+        return prepared
 
     @property
     def vocabulary(self) -> Any:
@@ -62,8 +70,8 @@ class Tokenised:
 
     @property
     def tokenizer(self) -> Any:
-        """The trained vocabulary."""
-        return self.vocabulary
+        """The trained vocabulary, which writes the end of sentence after each text."""
+        return self.vocabulary if ends.are_written(self.vocabulary) else ends.WithEnds(self.vocabulary)
 
     def stamp(self) -> str | None:
         """A string that changes if the text may have changed; None if this cannot be known."""

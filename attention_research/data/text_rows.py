@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,14 @@ class TextRows(Pairs):
 
     #: The seed of the permutation from which `examples` of a split are chosen for evaluation.
     evaluation_seed: ClassVar[int]
+
+    @property
+    def tokenizer(self) -> Any:
+        """The trained vocabulary. The texts have no ends but those that it writes."""
+        return self.vocabulary
+
+    def _ended(self, prepared: Any) -> Any:
+        return prepared
 
     def _rows(self, split: str) -> int:
         """The number of rows of a split in evaluation."""

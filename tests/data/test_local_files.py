@@ -11,9 +11,11 @@ import pytest
 from attention_research.cli import main
 from attention_research.config import ConfigError
 from attention_research.data.batching import Buckets
+from attention_research.data.characters import Characters
 from attention_research.data.files import FileData, Files
 from attention_research.data.given_files import GivenFiles
 from attention_research.data.tokenizer import SentencePiece
+from attention_research.tokens import EOS
 
 FRENCH = {
     "train": [f"le mot {'un deux trois quatre cinq'.split()[i % 5]} {'ab' * (i % 7)}" for i in range(41)],
@@ -63,6 +65,23 @@ def test_the_files_become_batches(corpus):
     assert sorted(seen) == sorted(zip(*data.text("train"), strict=True))
     assert file_data(corpus, train_examples=7).prepare().sizes()["train"] == 7
     assert data.describe() == f"{corpus['train'][0]} and {corpus['train'][1]} · 41 pairs · {data.tokenizer.size} pieces"
+
+
+def test_characters_of_pairs_end_with_the_end_of_sentence(corpus):
+    """A short text keeps its last character and a truncated one ends like every other; so do a prompt and --files."""
+    data = FileData(
+        **corpus, max_length=11, vocabulary_size=61, tokenizer=partial(Characters, vocabulary_size=61),
+        batching=partial(Buckets, boundaries=(), max_length=11),
+    ).prepare()  # fmt: skip
+    assert data._prepared.tokens["test"][0].lengths.tolist() == [len(line) + 1 for line in FRENCH["test"]]
+    ((_, batch),) = data.evaluation_batches("test", 2)
+    assert data.tokenizer.decode(batch["source"]) == ["le mot tro", "le mot qua"]
+    assert batch["source"][:, -1].tolist() == [EOS] * 2
+    assert data.read(["le", ""]) == [[*data.vocabulary.encode(["le"])[0], EOS], [EOS]]
+    assert data.tokenizer.decode([[*data.read(["le"])[0], *data.read(["mot"])[0]]]) == ["le"]
+    given = GivenFiles(data, *corpus["test"], Path("run"))
+    assert all(ids[-1] == EOS for side in given._prepared.tokens["test"] for ids in side)
+    assert data.dropped == sum(len(" ".join(line.split())) > 10 for line in ENGLISH["train"])
 
 
 def test_what_was_prepared_is_found_again_until_a_file_changes(corpus, monkeypatch):
