@@ -44,6 +44,12 @@ def stated(example: Mapping[str, str], features: Sequence[str]) -> str:
     return " ".join(f"{name}: {example[name]}" for name in features)
 
 
+def without_prefix(data: Any, sources: Sequence[str]) -> list[str]:
+    """The sources of any data without the prefix that tells a text-to-text model its task."""
+    prefix = getattr(data, "prefix", "")
+    return [source.removeprefix(prefix) for source in sources]
+
+
 @dataclasses.dataclass(frozen=True)
 class Examples(Named):
     """The part of a set to read: prefix and features of the source, target feature, number of training examples."""

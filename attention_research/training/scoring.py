@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from attention_research.config.errors import offer
+from attention_research.data.text_to_text import without_prefix
 from attention_research.errors import ConfigError
 from attention_research.models.sequences import source
 from attention_research.parallel.replica_settings import scope
@@ -110,13 +111,13 @@ def scores_of(
     texts = written(evaluation, sources)
     ids = sorted(texts)
     hypotheses, references, sources = ([side[i] for i in ids] for side in (texts, references, sources))
-    prefix = getattr(data, "prefix", "")  # it tells a text-to-text model its task, and is no part of the text
-    scores = dict(evaluation.score(hypotheses, references, [source.removeprefix(prefix) for source in sources]))
+    bare = without_prefix(data, sources)
+    scores = dict(evaluation.score(hypotheses, references, bare))
     summary = evaluation.summary(scores)
-    scores |= evaluation.by_distance(hypotheses, references, sources, data, report)
+    scores |= evaluation.by_distance(hypotheses, references, bare, data, report)
     summary += evaluation.distance_summary(scores)
     near = scores.pop("near_sources", None)
-    if statistics := evaluation.sentence_statistics(hypotheses, references, sources):
+    if statistics := evaluation.sentence_statistics(hypotheses, references, bare):
         from attention_research.tasks.sentence_statistics import with_near
 
         scores["sentence_statistics"] = statistics if near is None else with_near(statistics, near)

@@ -25,6 +25,7 @@ from attention_research.tasks.perplexity import PerplexityEvaluation, unigram_pe
 from attention_research.tasks.programs import ProgramEvaluation
 from attention_research.tasks.rationale_evaluation import RationaleEvaluation
 from attention_research.tasks.text_to_text_evaluation import TextToTextEvaluation
+from attention_research.training.scoring import scores_of
 
 VOCABULARY, END = 23, 2
 
@@ -242,6 +243,20 @@ def test_near_and_far_are_scored_apart_and_kept(tmp_path, monkeypatch):
     assert evaluation.distance_summary({}) == ""
     alone = memory.by_distance(np.zeros(1, bool), ["a"], ["b"])
     assert "near_bleu" not in alone and alone["near_sentences"] == 0
+
+
+def test_the_prefix_of_a_task_is_no_part_of_the_sources(tmp_path, monkeypatch):
+    """The same pairs as text to text have the same floors and scores, with near and far sources, too."""
+    monkeypatch.setenv("ATTENTION_RESEARCH_DATA", str(tmp_path))
+    prefix, plain = "translate English to German: ", Pairs()
+    said = lambda sides: ([prefix + source for source in sides[0]], sides[1])
+    prefixed = Other(said(plain.training), said(plain.tests), prefix=prefix)
+    bleu, written = BleuEvaluation(near=0.6), [*plain.tests[1][1:], "An"]
+    assert floors_of(prefixed, bleu) == floors_of(plain, bleu)
+    texts = lambda one, sources: dict(enumerate(written))
+    ours, theirs = (scores_of(bleu, one, texts, lambda _: iter(()), print) for one in (prefixed, plain))
+    assert ours.pop("samples")[0]["source"] == prefix + theirs.pop("samples")[0]["source"]
+    assert ours == theirs and (ours["near_sentences"], ours["far_sentences"]) == (2, 1)
 
 
 class Other(Pairs):

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Integer
 
 from attention_research.data import storage
+from attention_research.data.text_to_text import without_prefix
 from attention_research.errors import ConfigError, RunError
 from attention_research.tasks.evaluation import Scores, corpus_bleu
 
@@ -65,7 +66,8 @@ def _trigrams(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def similarities(data: Any, sources: Sequence[str], report: Callable[[str], None]) -> Nearest | None:
-    """`nearest` among the training sources, cached in the data folder by the training text and these sources.
+    """`nearest` among the training sources, cached in the data folder by the training text and these sources, which
+    have no prefix (`data.text_to_text.without_prefix`).
 
     Returns None and reports the reason if there is no cached result and the training text cannot be read.
     """
@@ -74,7 +76,7 @@ def similarities(data: Any, sources: Sequence[str], report: Callable[[str], None
     path = storage.folder("similarities") / f"{key}.npz"
     if not path.exists():
         try:
-            known, _ = data.text("train")
+            known = without_prefix(data, data.text("train")[0])
         except (ConfigError, RunError, OSError) as error:
             report(f"evaluation.near: without the training text, there are no scores of near and far sources ({error})")
             return None

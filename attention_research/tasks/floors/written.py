@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from attention_research.data.text_to_text import without_prefix
 from attention_research.tasks.error_rate import token_by_token
 from attention_research.tasks.evaluation import Evaluation
 from attention_research.tasks.floors.labels import Floors, evaluated_ids, predicted
@@ -42,13 +43,13 @@ class _Texts:
     def nearest(self) -> tuple[list[str], np.ndarray]:
         """The target of the nearest training source for each source, and the similarity."""
         sources, targets = self.training
-        found = nearest(self.without_prefix(self.sources), self.without_prefix(sources))
+        found = nearest(self.bare, without_prefix(self.data, sources))
         return [targets[place] for place in found.place], found.similarity
 
-    def without_prefix(self, sources: Sequence[str]) -> list[str]:
-        """The sources without the prefix that tells a text-to-text model its task."""
-        prefix = getattr(self.data, "prefix", "")
-        return [source.removeprefix(prefix) for source in sources]
+    @cached_property
+    def bare(self) -> list[str]:
+        """The sources without a prefix, as they are scored."""
+        return without_prefix(self.data, self.sources)
 
     @property
     def frequent(self) -> list[str]:
@@ -63,7 +64,7 @@ class _Texts:
 
     def scored(self, written: Sequence[str], metrics: Sequence[str]) -> dict[str, float]:
         """The scores of these texts by the evaluation."""
-        scores = self._evaluation.score(written, self.references, self.sources)  # type: ignore[attr-defined]
+        scores = self._evaluation.score(written, self.references, self.bare)  # type: ignore[attr-defined]
         return {metric: float(scores[metric]) for metric in metrics if metric in scores}
 
 
@@ -72,9 +73,9 @@ def translation_floors(evaluation: Evaluation, data: Any) -> Floors:
     and far sources is added."""
     texts, near = _Texts(evaluation, data), getattr(evaluation, "near", None)
     written = {
-        "copy": texts.sources,
+        "copy": texts.bare,
         "memory": texts.nearest[0],
-        "memory_else_copy": texts.memory_else_copy(texts.sources),
+        "memory_else_copy": texts.memory_else_copy(texts.bare),
     }
     found = {name: texts.scored(one, ("bleu", "compound_split_bleu")) for name, one in written.items()}
     if near is not None:
@@ -88,7 +89,7 @@ def transduction_floors(evaluation: Evaluation, data: Any) -> Floors:
     """The floors "token_by_token", fitted on the scored references (`error_rate.token_by_token`), and
     "nearest_source"."""
     texts, metrics = _Texts(evaluation, data), ("error_rate", "word_error_rate")
-    floor = token_by_token(texts.sources, texts.references)
+    floor = token_by_token(texts.bare, texts.references)
     return {name: texts.scored(written, metrics)
             for name, written in (("token_by_token", floor), ("nearest_source", texts.nearest[0]))}  # fmt: skip
 
@@ -107,13 +108,13 @@ def text_to_text_floors(evaluation: Any, data: Any) -> Floors:
         words = lambda sources: [source.lower().split() for source in sources]
         said = predicted(words(texts.training[0]), labels, words(texts.sources))
         found["tfidf_logistic"] = [classes[one] for one in said]
-    bare = texts.without_prefix(texts.sources)
     if metrics & {"exact_match", "token_f1"}:
         found["nearest_source"] = texts.nearest[0]
     if "bleu" in metrics:
-        found |= {"copy": bare, "memory": texts.nearest[0], "memory_else_copy": texts.memory_else_copy(bare)}
+        found |= {"copy": texts.bare, "memory": texts.nearest[0]}
+        found["memory_else_copy"] = texts.memory_else_copy(texts.bare)
     if metrics & {"rouge1", "rouge2", "rougeL"}:
-        found["lead"] = [lead(document) for document in bare]
+        found["lead"] = [lead(document) for document in texts.bare]
     return {name: texts.scored(written, (*evaluation.chosen, "score")) for name, written in found.items()}
 
 
@@ -160,7 +161,7 @@ def name_floors(evaluation: Evaluation, data: Any) -> Floors:
     name has on average."""
     texts = _Texts(evaluation, data)
     count = round(float(np.mean([len(name.split()) for name in texts.training[1]])))
-    written = {"frequent": texts.frequent, "first_words": [first_words(body, count) for body in texts.sources]}
+    written = {"frequent": texts.frequent, "first_words": [first_words(body, count) for body in texts.bare]}
     metrics = ("precision", "recall", "f1", "exact_match")
     scores: Callable[[list[str]], dict[str, float]] = lambda one: naming_scores(
         [[text] for text in one], texts.references
