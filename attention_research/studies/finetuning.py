@@ -45,6 +45,8 @@ def finetune(
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name) or name in TAKEN:
         raise ConfigError(f"finetune {name!r}: a name is a slug of a-z, 0-9, '_', '-', and none of {', '.join(TAKEN)}")
+    if isinstance(checkpoint, str) and checkpoint not in ("last", "best"):
+        raise ConfigError(f"finetune {name!r}: checkpoint={checkpoint!r}: expected last, best or a step")
     at = {scale: dict(more) for scale, more in (at or {}).items()}
     settings = {"name": name, "overrides": dict(overrides), "from_stage": from_stage, "at": at}
     return Stage("finetune", {**settings, "checkpoint": checkpoint})

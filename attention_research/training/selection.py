@@ -65,6 +65,8 @@ def select(checkpoints: Checkpoints, wanted: str | int | None, average: int) -> 
 
     Raises RunError if no checkpoint is intact, and ConfigError if the wanted one does not exist.
     """
+    if isinstance(wanted, str) and wanted not in ("last", "best"):
+        raise ConfigError(f"--checkpoint={wanted}: expected last, best or a step")
     latest = checkpoints.latest()
     if latest is None:
         raise RunError(f"{checkpoints.workdir}: no finished checkpoint; run train there first")

@@ -96,10 +96,11 @@ def test_an_address_depends_on_settings_and_the_previous_stage():
     [
         (lambda: finetune("train", {}), "finetune 'train': a name is a slug of a-z, .* none of train, evaluate"),
         (lambda: finetune("Two words", {}), "finetune 'Two words': a name is a slug"),
+        (lambda: finetune("b", {}, checkpoint="bset"), "finetune 'b': checkpoint='bset': expected last, best or a ste"),
         (lambda: finetune("b", {}, from_stage="a"), "fine-tuning b starts from 'a'; before it there is train"),
         (lambda: finetune("b", {"training.stepz": 3}), r"stepz: .*\(fine-tuning b\) \(row width-8\)"),
     ],
-    ids=["taken", "no-slug", "no-source", "no-setting"],
+    ids=["taken", "no-slug", "no-checkpoint", "no-source", "no-setting"],
 )
 def test_an_invalid_fine_tuning_is_one_line(made, line):
     with pytest.raises(ConfigError, match=line):

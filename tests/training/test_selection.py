@@ -148,6 +148,12 @@ def test_an_unreadable_checkpoint_is_one_line(workdir, case, capsys):
     assert out == "" and re.search(message, err.strip().splitlines()[-1]) and "Traceback" not in err
 
 
+def test_a_misspelled_checkpoint_is_refused(workdir):
+    """It is not the last one."""
+    with pytest.raises(ConfigError, match="^--checkpoint=bset: expected last, best or a step$"):
+        Trained(workdir, checkpoint="bset")
+
+
 def test_a_mean_of_one_named_checkpoint_is_refused(workdir, capsys):
     assert main(["evaluate", f"--workdir={workdir}", "--checkpoint=best", "--average=2"]) == 2
     assert "--average=2 needs several checkpoints, but --checkpoint=best selects one" in capsys.readouterr().err
