@@ -4,8 +4,8 @@
 
 Generated text is never executed. It is parsed by `ast`, and an interpreter evaluates the few kinds of nodes listed
 here, on integers, booleans and lists of them. Any other node, name, method, attribute or keyword is rejected. Limits
-prevent long computations and large values: at most `STEPS` visits of nodes, numbers up to `LARGEST`, and exponents up
-to `POWER`.
+prevent long computations and large values: at most `STEPS` visits of nodes, numbers up to `LARGEST`, exponents up to
+`POWER`, and lists of numbers or of lists of numbers. No list is longer than the argument.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class _Evaluation:
             case ast.ListComp(generators=[ast.comprehension(target=ast.Name(id=name), is_async=0) as over]):
                 items = (({**names, name: item}) for item in of(over.iter))
                 kept = (own for own in items if all(self.value(test, own) for test in over.ifs))
-                return [self.value(node.elt, own) for own in kept]
+                return _shallow([self.value(node.elt, own) for own in kept])
         raise Refused(f"{type(node).__name__} is not evaluated")
 
     def _call(
@@ -140,6 +140,13 @@ class _Evaluation:
         if not given.keys() <= keywords:
             raise Refused("a keyword that is not evaluated")
         return function(*(self.value(argument, names) for argument in node.args), **given)
+
+
+def _shallow(values: list[Value]) -> list[Value]:
+    """The list. Lists of lists of lists are rejected: one list, repeated in each, grows with few steps."""
+    if any(isinstance(leaf, list) for value in values if isinstance(value, list) for leaf in value):
+        raise Refused("a list of lists of lists")
+    return values
 
 
 def _of_numbers(function: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:

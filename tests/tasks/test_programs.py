@@ -123,8 +123,11 @@ def test_long_or_large_computations_are_refused_quickly():
     grown = "x"
     for _ in range(12):
         grown = f"({grown}) ** 4"
+    repeated = "xs"  # each comprehension repeats one list: 10 times as many numbers for 12 steps
+    for _ in range(6):
+        repeated = f"[[y for x in xs] for y in [{repeated} for z in xs[:1]]][0]"
     started = time.process_time()
-    for expression in (nested, f"[{grown} for x in xs]", "[x * 10 ** 4 * 10 ** 4 * 10 ** 4 for x in xs]"):
+    for expression in (nested, repeated, f"[{grown} for x in xs]", "[x * 10 ** 4 * 10 ** 4 * 10 ** 4 for x in xs]"):
         with pytest.raises(Refused):
             function_of(f"def f(xs): return {expression}")(range(7, 17))
     assert time.process_time() - started < 2
