@@ -15,7 +15,12 @@ from attention_research.training.workdir import json_text, write_text
 
 
 def publish(found: Results, workdir: Path) -> dict[str, Any]:
-    """Writes the table, verdicts, figures and page into the study's folder. Returns the summary."""
+    """Writes the table, verdicts, figures and page into the study's folder. Returns the summary.
+
+    Figures and verdicts that are there are removed first: another study in this folder may have others.
+    """
+    for path in (*(workdir / "figures").glob("*.png"), workdir / "verdicts.md"):
+        path.unlink(missing_ok=True)
     tables.write(found, workdir)
     drawn = figures.draw(found, workdir / "figures")
     judged = verdicts.judge(found)

@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+from results_of import results_of
 
 from attention_research.config import ConfigError, load
 from attention_research.studies import load_study, run_study
 from attention_research.studies.search import search
 from attention_research.studies.study_folder import identity, replaced
+from attention_research.studies.summary import publish
 from attention_research.studies.sweep import sweep_study
 from attention_research.training.claiming import check as check_run
 
@@ -87,3 +89,12 @@ def test_a_summary_of_an_earlier_version_or_a_damaged_one_is_replaced(tmp_path):
     for text in ('{"study": "sweep", "scale": "sweep"}', "damaged", "[]", "{}"):
         (tmp_path / "summary.json").write_text(text)
         assert said(tmp_path, swept(), "sweep") is None
+
+
+def test_no_figure_or_verdict_of_another_study_stays(tmp_path):
+    for key in ("evaluate.f1", "evaluate.bleu"):
+        summary = publish(results_of({"a": {key: [80.0, 90.0]}, "b": {key: [50.0, 52.0]}}), tmp_path)
+        drawn = [Path(path).name for path in summary["figures"]]
+        assert drawn == [path.name for path in (tmp_path / "figures").iterdir()] == [f"{key.split('.')[1]}.png"]
+        assert not (tmp_path / "verdicts.md").exists()
+        (tmp_path / "verdicts.md").write_text("# verdicts of this study")
