@@ -14,7 +14,7 @@ from typing import Any
 
 from attention_research.errors import ConfigError
 
-#: The number of validations of a trial, at equal distances. The best checkpoint is one of these.
+#: The largest number of validations of a trial, at equal distances and at its end. The best checkpoint is one of these.
 EVALUATIONS = 10
 #: Significant digits of a learning rate, so that the printed rate is exactly the one that was tried.
 DIGITS = 4
@@ -190,7 +190,7 @@ def stretched(training: Mapping[str, Any], factor: float) -> dict[str, Any]:
     """Overrides that make a resolved `training` section `factor` times as long, with its schedule in proportion.
 
     Warm-up, ramp and boundaries are multiplied by `factor`. The peak rate of the Noam schedule, learning_rate
-    (D warm-up)^-0.5, is kept: learning_rate grows with the square root of the warm-up. There are always EVALUATIONS
+    (D warm-up)^-0.5, is kept: learning_rate grows with the square root of the warm-up. There are at most EVALUATIONS
     validations.
 
     >>> training = {"steps": 1000, "learning_rate": 1.0, "schedule": {"kind": "noam", "warmup_steps": 100}}
@@ -203,7 +203,7 @@ def stretched(training: Mapping[str, Any], factor: float) -> dict[str, Any]:
     """
     steps = max(1, round(training["steps"] * factor))
     schedule = training["schedule"]
-    found: dict[str, Any] = {"training.steps": steps, "training.eval_every": max(1, steps // EVALUATIONS)}
+    found: dict[str, Any] = {"training.steps": steps, "training.eval_every": -(-steps // EVALUATIONS)}
     for name in ("warmup_steps", "ramp_steps"):
         if schedule.get(name):
             found[f"training.schedule.{name}"] = max(1, round(schedule[name] * factor))

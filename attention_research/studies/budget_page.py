@@ -65,7 +65,7 @@ def _to_write(found: Mapping[str, Any], part: Mapping[str, Any]) -> list[str]:
         return []
     factor = part["factor"]
     own = f"rows with steps of their own: {factor:g} times as many"
-    lines = [f"Write into {found['study']} at {found['scale']} ({EVALUATIONS} validations a run; {own}):"]
+    lines = [f"Write into {found['study']} at {found['scale']} (at most {EVALUATIONS} validations a run; {own}):"]
     lines += [f'  "{path}": {value!r},' for path, value in first["overrides"].items()]
     for family in others:
         changed = {

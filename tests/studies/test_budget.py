@@ -17,6 +17,7 @@ from attention_research.config import ConfigError, build, load
 from attention_research.errors import RunError
 from attention_research.studies import Budget, Row, Scale, Study, budgeting, figures, run
 from attention_research.studies.budget import (
+    EVALUATIONS,
     Tried,
     check,
     factors,
@@ -161,7 +162,14 @@ STRETCHED = {
 def test_a_schedule_is_stretched_with_the_steps(kind):
     schedule, expected = STRETCHED[kind]
     found = stretched({"steps": 211, "learning_rate": 0.3, "schedule": schedule}, 2.0)
-    assert found == {"training.steps": 422, "training.eval_every": 42, **expected}
+    assert found == {"training.steps": 422, "training.eval_every": 43, **expected}
+
+
+def test_no_length_has_more_validations_than_stated():
+    """Steps 25 had 13 validations: every second step, and the last."""
+    for steps in range(1, 120):
+        found = stretched({"steps": steps, "schedule": {"kind": "constant"}}, 1.0)
+        assert -(-steps // found["training.eval_every"]) <= EVALUATIONS and found["training.steps"] == steps
 
 
 @pytest.mark.parametrize("kind", fast_are(["noam"], ["noam", "cosine", "linear", "inverse_sqrt"]))
