@@ -9,6 +9,7 @@ import pytest
 from flax import nnx
 from scipy import stats
 
+from attention_research.config import build_model
 from attention_research.errors import ConfigError
 from attention_research.layers.attention.state.short_convolution import ShortConvolution
 from attention_research.layers.initialization import fixup as fixup_module
@@ -16,7 +17,11 @@ from attention_research.layers.initialization import gpt2
 from attention_research.layers.initialization.fixup import residual_branches
 from attention_research.layers.initialization.pytorch import PyTorchInitialization
 from attention_research.layers.linear import Linear
+from attention_research.layers.norms.layer_norm import LayerNorm
+from attention_research.layers.recurrent.lstm import LSTMCell
+from attention_research.layers.recurrent.lstm_forget_bias import ForgetBiasLSTMCell
 from attention_research.layers.structure import abstract, initializer, split
+from attention_research.registry import lookup
 
 D, H, N, F, L = 24, 7, 4, 46, 3
 
@@ -157,6 +162,54 @@ def test_pytorch_s_start_leaves_filters():
     after = {name: np.asarray(x) for name, x in nnx.to_flat_state(nnx.state(layer, nnx.Param))}
     same = {name for name in before if (before[name] == after[name]).all()}
     assert {name for name in before if name[-1] == "filter_kernel"} <= same and len(same) < len(before)
+
+
+RECURRENT = {
+    "kind": "recurrent", "width": 8, "num_layers": 1, "embedding_width": 6, "cell": {"kind": "gru_reset_before"},
+    "encoder": {"kind": "bidirectional"}, "decoder": {"kind": "bahdanau", "readout_width": 6},
+}  # fmt: skip
+
+
+def recurrent(**changes):
+    section = build_model({**RECURRENT, **changes}, max_length=8, vocabulary_size=20)
+    return split(jax.jit(lambda key: section(rngs=nnx.Rngs(key)))(jax.random.key(0)))
+
+
+def test_bahdanau_s_start_of_rnnsearch():
+    """Appendix B.1: every vector of the paper's model starts at 0, and no matrix does."""
+    alignment = {"kind": "global", "score": {"kind": "additive"}}
+    _, parameters, _ = recurrent(alignment=alignment, initialization={"kind": "bahdanau"})
+    assert all((x.ndim < 2) == bool((x == 0).all()) for x in parameters.values())
+
+
+@pytest.mark.parametrize("alignment", ["monotonic", "mocha"])
+@pytest.mark.parametrize("kind", ["bahdanau", "uniform"])
+def test_a_monotonic_energy_starts_as_its_settings_say(kind, alignment):
+    """With v = 0 or a gain of 0, its gradients would be 0 forever."""
+    changed = {"alignment": {"kind": alignment, "offset": -3.0}}
+    structure, parameters, _ = recurrent(**changed, initialization={"kind": kind})
+    (offset,), (gain,) = ([float(x) for n, x in parameters.items() if n.endswith(end)] for end in ("offset", "gain"))
+    assert offset == -3.0 and gain == pytest.approx(8**-0.5)
+    batch = {"source": jnp.asarray([[5, 6, 7, 2]]), "target": jnp.asarray([[7, 8, 2]])}
+    loss = lambda p: -structure.merge(p).log_likelihood(batch, key=jax.random.key(1))[0]["log_likelihood"].sum()
+    gradients = jax.jit(jax.grad(loss))(parameters)
+    energy = ["query_weight", "key_weight", "bias", "v", "gain", "offset"]
+    assert all(float(jnp.abs(gradients[f"decoder.alignment.{name}"]).max()) > 0 for name in energy)
+
+
+@pytest.mark.parametrize("kind", ["bahdanau", "uniform"])
+def test_an_open_forget_gate_and_the_gains_of_norms_stay(kind):
+    class Layer(nnx.Module):
+        def __init__(self, rngs):
+            self.open = ForgetBiasLSTMCell(width=5, input_width=3, forget_bias=2.0, rngs=rngs)
+            self.plain = LSTMCell(width=5, input_width=3, rngs=rngs)
+            self.norm = LayerNorm(width=5, rngs=rngs)
+
+    layer = Layer(nnx.Rngs(0))
+    lookup("initialization", kind)()(layer, nnx.Rngs(1))
+    assert layer.open.bias[...].tolist() == [0.0] * 5 + [2.0] * 5 + [0.0] * 10
+    assert (layer.norm.scale[...] == 1).all()
+    assert bool((layer.plain.bias[...] == 0).all()) == (kind == "bahdanau")  # Sutskever et al. draw it, too
 
 
 def test_fixup(started):

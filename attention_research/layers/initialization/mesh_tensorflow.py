@@ -16,14 +16,13 @@ initialization.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 from flax import nnx
 from jaxtyping import Array
 
 from attention_research.layers.attention.t5 import T5Bias
-from attention_research.layers.initialization.redraw import redraw
+from attention_research.layers.initialization.redraw import owners, redraw
 from attention_research.layers.linear import Linear
 from attention_research.signatures import PositiveFloat
 
@@ -68,14 +67,6 @@ def start(
         return truncated_normal(key, value, math.sqrt(dense_variance / fan_in))
     folded = head_width if projection == "query" and query_scaled else 1
     return jax.random.normal(key, value.shape, value.dtype) * (fan_in * folded) ** -0.5
-
-
-def owners(module: nnx.Module, name: str) -> list[nnx.Module]:
-    """The modules on the path from `module` to the parameter `name`, including `module` and the owner."""
-    found: list[Any] = [module]
-    for part in name.split(".")[:-1]:
-        found.append(found[-1][int(part)] if part.isdigit() else getattr(found[-1], part))
-    return found
 
 
 def truncated_normal(key: Array, value: Array, deviation: float) -> Array:

@@ -10,8 +10,7 @@ import jax
 from flax import nnx
 from jaxtyping import Array
 
-from attention_research.layers.initialization.mesh_tensorflow import owners
-from attention_research.layers.initialization.redraw import redraw
+from attention_research.layers.initialization.redraw import owners, redraw
 from attention_research.layers.linear import Linear
 
 
