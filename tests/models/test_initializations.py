@@ -11,16 +11,20 @@ from scipy import stats
 
 from attention_research.config import build_model
 from attention_research.errors import ConfigError
+from attention_research.layers.attention.state.rwkv7 import RWKV7
 from attention_research.layers.attention.state.short_convolution import ShortConvolution
+from attention_research.layers.convolution.separable import SeparableConvolution
 from attention_research.layers.initialization import fixup as fixup_module
 from attention_research.layers.initialization import gpt2
 from attention_research.layers.initialization.fixup import residual_branches
-from attention_research.layers.initialization.pytorch import PyTorchInitialization
 from attention_research.layers.linear import Linear
 from attention_research.layers.norms.layer_norm import LayerNorm
+from attention_research.layers.positions.conditional import ConditionalPositions
+from attention_research.layers.recurrent.gru import GRUCell
 from attention_research.layers.recurrent.lstm import LSTMCell
 from attention_research.layers.recurrent.lstm_forget_bias import ForgetBiasLSTMCell
 from attention_research.layers.structure import abstract, initializer, split
+from attention_research.layers.vision.convolution import Convolution
 from attention_research.registry import lookup
 
 D, H, N, F, L = 24, 7, 4, 46, 3
@@ -148,20 +152,47 @@ def test_the_last_matrices_of_experts_are_last_matrices():
     assert any(one.search(name.replace("output", "hidden")) for one in fixup_module.SCALED)
 
 
-def test_pytorch_s_start_leaves_filters():
-    """The bound of a filter is that of its own taps, not of a matrix with its channels as inputs."""
+@pytest.mark.parametrize("kind", ["pytorch", "gpt2"])
+def test_starts_of_linear_layers_leave_filters(kind):
+    """The scale of a filter is that of its own taps, not of a matrix with its channels as inputs."""
 
     class Layer(nnx.Module):
         def __init__(self, rngs):
-            self.filter = ShortConvolution(64, 4, rngs=rngs)
+            self.short = ShortConvolution(64, 4, rngs=rngs)
+            self.separable = SeparableConvolution(64, 3, 5, rngs=rngs)
+            self.positions = ConditionalPositions(width=64, rngs=rngs)
             self.projection = Linear(64, 3, rngs=rngs)
 
-    layer = Layer(nnx.Rngs(0))
-    before = {name: np.asarray(x) for name, x in nnx.to_flat_state(nnx.state(layer, nnx.Param))}
-    PyTorchInitialization()(layer, nnx.Rngs(1))
-    after = {name: np.asarray(x) for name, x in nnx.to_flat_state(nnx.state(layer, nnx.Param))}
+    before, after = redrawn(Layer, kind)
     same = {name for name in before if (before[name] == after[name]).all()}
-    assert {name for name in before if name[-1] == "filter_kernel"} <= same and len(same) < len(before)
+    filters = {"short.filter_kernel", "separable.kernel", "positions.kernel"}
+    assert filters <= same and {"separable.pointwise.kernel", "projection.kernel"}.isdisjoint(same)
+
+
+def test_pytorch_s_start_is_that_of_linear_layers_only():
+    class Layer(nnx.Module):
+        def __init__(self, rngs):
+            self.projection = Linear(64, 30, rngs=rngs)
+            self.image = Convolution(4, 256, 3, rngs=rngs)
+            self.cell = GRUCell(width=4, input_width=3, rngs=rngs)
+            self.state = RWKV7(width=8, num_heads=2, head_width=4, rngs=rngs)
+
+    before, after = redrawn(Layer, "pytorch")
+    linear = {name for name in before if name.endswith(".kernel") and not name.startswith("image")} | {
+        "projection.bias"
+    }
+    assert {name for name in before if (before[name] != after[name]).any()} == linear
+    for x in (after["projection.kernel"], after["projection.bias"]):
+        assert 0.8 / 8 < np.abs(x).max() <= 1 / 8
+
+
+def redrawn(make, kind):
+    """The parameters of a layer by name, before and after an initialization."""
+    layer = make(nnx.Rngs(0))
+    of = lambda: {name: np.asarray(x) for name, x in split(layer)[1].items()}
+    before = of()
+    lookup("initialization", kind)()(layer, nnx.Rngs(1))
+    return before, of()
 
 
 RECURRENT = {

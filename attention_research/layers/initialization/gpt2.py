@@ -13,12 +13,16 @@ import jax
 from flax import nnx
 from jaxtyping import Array
 
+from attention_research.layers.convolution.separable import SeparableConvolution
 from attention_research.layers.initialization.fixup import residual_branches
-from attention_research.layers.initialization.redraw import redraw
+from attention_research.layers.initialization.redraw import owners, redraw
+from attention_research.layers.positions.conditional import ConditionalPositions
 from attention_research.signatures import PositiveFloat
 
 #: The last projection of a residual branch.
 LAST = re.compile(r"(attention|feed_forward)(_\d+)?(\.experts)?\.output\.kernel$")
+#: Layers whose `kernel` is a filter for each channel.
+FILTERS = (SeparableConvolution, ConditionalPositions)
 
 
 class GPT2Initialization:
@@ -32,7 +36,8 @@ class GPT2Initialization:
         branches = max(residual_branches(module), 1)
 
         def draw(name: str, value: Array, key: Array) -> Array:
-            if not name.endswith(("kernel", "table")) or name.endswith("filter_kernel"):
+            owner = owners(module, name)[-1]
+            if not name.endswith(("kernel", "table")) or name.endswith("filter_kernel") or isinstance(owner, FILTERS):
                 return value
             deviation = self.deviation / branches**0.5 if LAST.search(name) else self.deviation
             return deviation * jax.random.normal(key, value.shape, value.dtype)

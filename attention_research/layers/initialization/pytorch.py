@@ -15,18 +15,18 @@ from attention_research.layers.linear import Linear
 
 
 class PyTorchInitialization:
-    """Kernels of all linear layers, the biases of `Linear`, and the kernel of an output layer; all else stays, such as
-    the filters of depthwise convolutions."""
+    """The kernels and biases of all `Linear` layers, and the kernel of an output layer. All else stays, such as filters
+    of convolutions and recurrent matrices."""
 
     def __call__(self, module: nnx.Module, rngs: nnx.Rngs) -> None:
         """Replaces the values of the linear layers of the module."""
 
         def draw(name: str, value: Array, key: Array) -> Array:
-            owner = owners(module, name)[-1]
-            if name.endswith("kernel") and not name.endswith("filter_kernel"):
-                fan_in = value.shape[-2]
-            elif name.endswith("bias") and isinstance(owner, Linear):
+            owner, last = owners(module, name)[-1], name.rpartition(".")[2]
+            if isinstance(owner, Linear):
                 fan_in = owner.kernel.shape[-2]
+            elif last == "output_kernel":
+                fan_in = value.shape[-2]
             else:
                 return value
             return jax.random.uniform(key, value.shape, value.dtype, -(fan_in**-0.5), fan_in**-0.5)
