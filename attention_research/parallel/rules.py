@@ -20,14 +20,19 @@ RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"experts\.(.*\.)?bias$", ("expert", None)),
     # The columns of a recurrent cell hold its gates side by side. Splitting them would separate a gate from its state.
     (r"(input|state)_kernel$", ("fsdp", None)),
-    (r"(query|key|value|hidden|feed_forward\w*\.gate|from_\w+)\.kernel$", ("fsdp", "tensor")),
+    # The columns belong to heads or hidden units: a gate is split like the values that it multiplies.
+    (r"(query|key|value|hidden|\w+_up|from_\w+)\.kernel$", ("fsdp", "tensor")),
+    (r"(self_attention|cross_attention|feed_forward)\w*\.gate\.kernel$", ("fsdp", "tensor")),
+    (r"(self_attention|cross_attention)\w*\.linear\.kernel$", ("fsdp", "tensor")),
     (r"output\.kernel$", ("tensor", "fsdp")),
     # The embedding tables of a vocabulary: rows are tokens.
     (r"vocabulary\.[\w.]*table$", ("tensor", "fsdp")),
     # The values of a memory layer are read row by row, so their columns are split over `tensor`, not their rows.
     (r"feed_forward\w*\.table$", ("fsdp", "tensor")),
-    (r"output_kernel$", ("fsdp", "tensor")),
-    (r"(kernel|weight|table)$", ("fsdp", None)),
+    (r"(output|up)_kernel$", ("fsdp", "tensor")),
+    # Linformer's projections [R S] are applied to the keys of each head, so that they are whole along `tensor`. The
+    # sub-keys of a memory layer are [N 2 C H].
+    (r"(kernel|weight|table|_projection|_factor|feed_forward\w*\.keys)$", ("fsdp", None)),
     (r"", ()),
 )
 #: The mesh axes over which the rows of a batch are split. Its positions, the second axis, are split over SEQUENCE.

@@ -6,6 +6,7 @@ import pytest
 from attention_research.config import build_experiment, resolve
 from attention_research.layers.structure import abstract
 from attention_research.parallel.rules import spec
+from tests.layers.test_registry import SETTINGS, VARIANTS, maker
 from tests.parallel.losses import AXES, MEMORY, MIXTURE, TRANSFORMER, config
 from tests.parallel.programs import on_devices
 
@@ -96,7 +97,63 @@ def test_memory_tokens_and_cluster_logits_are_not_communicated():
     assert not any("data" in axes for kind, *axes in kinds if kind == "all-gather")
 
 
+#: Family -> the name of its module in a model, which rules may read.
+PLACES = {
+    "encoder_attention": "encoder.stack.segments.0.self_attention",
+    "causal_attention": "decoder.stack.segments.0.self_attention",
+    "cross_attention": "decoder.stack.segments.0.cross_attention",
+    "feed_forward": "encoder.stack.segments.0.feed_forward",
+    "vocabulary": "vocabulary",
+}
+#: The sizes of a small model in use. Parameters with fewer elements may be on every device.
+SIZES = {
+    "width": 256, "num_heads": 4, "max_length": 512, "rank": 64, "hidden_width": 1024, "vocabulary_size": 4096,
+    "input_width": 256, "query_width": 256, "key_width": 256, "embedding_width": 256, "output_width": 256,
+    "attention_width": 256, "latent_width": 64, "cluster_sizes": (1024, 1024, 2048), "cluster_widths": (256, 64, 16),
+}  # fmt: skip
+FEW = 10_000
+
+
+@pytest.mark.slow
+def test_every_large_parameter_of_every_mechanism_is_split_by_fsdp(monkeypatch):
+    for name, size in SIZES.items():
+        monkeypatch.setitem(SETTINGS, name, size)
+    mesh, whole = dict.fromkeys(AXES, 1) | {"fsdp": 2}, []
+    for family, kind in VARIANTS:
+        for name, x in abstract(maker(family, kind))[1].items():
+            if len(x.shape) > 1 and x.size > FEW:
+                axes = spec(f"{PLACES.get(family, family)}.{name}", x.shape, mesh)
+                whole += [] if "fsdp" in axes else [(family, kind, name, x.shape)]
+    assert not whole
+
+
 BY_TOKEN, BY_COLUMN, ROWS_OF_FSDP = ("tensor", "fsdp"), ("fsdp", "tensor"), ("fsdp", None)
+#: Name -> its axes. A gate is split like the values that it multiplies; those of other parts are not.
+NAMED = {
+    "self_attention.key_projection": ROWS_OF_FSDP,
+    "cross_attention.value_projection": ROWS_OF_FSDP,
+    "feed_forward.keys": ROWS_OF_FSDP,
+    "alignment.score.query_factor": ROWS_OF_FSDP,
+    "self_attention.gate.kernel": BY_COLUMN,
+    "self_attention_2.gate.kernel": BY_COLUMN,
+    "cross_attention.gate.kernel": BY_COLUMN,
+    "feed_forward.gate.kernel": BY_COLUMN,
+    "self_attention.linear.kernel": BY_COLUMN,
+    "self_attention.decay_up.kernel": BY_COLUMN,
+    "self_attention.decay.up_kernel": BY_COLUMN,
+    "self_attention.decay_down.kernel": ROWS_OF_FSDP,
+    "self_attention.projection.kernel": ROWS_OF_FSDP,  # Hyena's parts side by side, which a split would separate
+    "residual.gate.kernel": ROWS_OF_FSDP,
+    "self_attention.query.bias": (None, None),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_axes_by_name(name):
+    found = spec(f"decoder.stack.segments.0.{name}", (8, 8), dict.fromkeys(AXES, 2))
+    assert tuple(found) == NAMED[name]
+
+
 CLUSTERS = {"cluster_sizes": (6, 9, 17), "cluster_widths": (16, 8, 4)}
 #: Model settings -> array -> its axes if they divide. A head has one more row for each tail; 9 and 17 are odd.
 SPLIT = {
