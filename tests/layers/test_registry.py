@@ -93,8 +93,8 @@ def given(target):
     return set()
 
 
-def maker(family, kind):
-    """rngs -> the module, with required settings from SETTINGS and children of their default kinds."""
+def maker(family, kind, **changed):
+    """rngs -> the module, with required settings from SETTINGS, children of their default kinds, and other settings."""
     target = lookup(family, kind)
     settings = schema.signature(family, kind)
     required = {name for name, setting in settings.items() if setting.default is schema.REQUIRED}
@@ -105,7 +105,7 @@ def maker(family, kind):
             wanted = schema.signature(family, child).items()
             missing = {setting for setting, one in wanted if one.section is None and one.default is schema.REQUIRED}
             needed[name] = Constructor(lookup(family, child), {setting: SETTINGS[setting] for setting in missing})
-    return lambda rngs: target(**needed, rngs=rngs)
+    return lambda rngs: target(**{**needed, **changed}, rngs=rngs)
 
 
 def model_maker(kind):

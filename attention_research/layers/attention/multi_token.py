@@ -33,7 +33,7 @@ class MultiTokenAttention(MultiHeadAttention):
     if `head_group` does not divide the number of heads.
     """
 
-    cost = ("S*K*(H + Hv) + (query_taps - 1)*N*H", 2)
+    cost = ("S*K*(H + Hv) + (query_taps - 1)*(1 + convolve_weights)*N*H", 2)
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ class PathAttention(MultiHeadAttention):
     cache holds the keys as all tokens so far have reflected them, in float32, and the last inputs of the convolution.
     """
 
-    cost = ("S*K*(H + Hv) + 2*K*H", 2)
+    cost = ("S*K*(H + Hv) + 2*K*H + forgets*S*N", 2)
 
     def __init__(
         self, *, width: Positive, direction_rank: Positive = 32, forgets: bool = False, rngs: nnx.Rngs, **inherited: Any
