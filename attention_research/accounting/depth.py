@@ -2,7 +2,7 @@
 
 Vaswani et al. 2017, section 4 and Table 1, "sequential operations". With any number of processors, a recurrent layer
 over T positions takes T products one after the other. A self-attention layer takes the same small number for any T. The
-walk visits every iteration of a scan, so that independent iterations (`lax.map`) add no depth.
+walk visits every iteration of a loop, so that independent iterations (`lax.map`) add no depth.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-from jax.extend.core import Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from attention_research.accounting import programs
-from attention_research.accounting.flops import count_flops
+from attention_research.accounting.flops import count_flops, trip_count
 
 PRODUCTS = ("dot_general", "conv_general_dilated")
+LOOPS = ("scan", "while")
 
 
 class Depth(NamedTuple):
@@ -39,7 +40,8 @@ class Depth(NamedTuple):
 def measure_depth(function: Callable[..., Any], *arguments: Any) -> Depth:
     """The depth of one call of `function`. Only shapes and dtypes of the arguments are read; nothing is allocated.
 
-    `cond` counts its deepest branch. `while` counts as one iteration.
+    `cond` counts its deepest branch. `while` counts its iterations if the program states how many there are (see
+    `count_flops`), else one. Its next iteration depends on its condition.
 
     >>> measure_depth(lambda x: x @ x @ x, jnp.ones((4, 4)))
     Depth(chain=2, flops=256, in_loops=0)
@@ -62,8 +64,8 @@ def _equation(equation: Any, given: list[int]) -> list[int]:
     name, outputs = equation.primitive.name, len(equation.outvars)
     if name in PRODUCTS:
         return [max(given) + 1]
-    if name == "scan":
-        return _scan(equation, given)
+    if name in LOOPS:
+        return _loop(equation, given)
     if name == "cond":
         branches = [_depths(programs.opened(one), given[1:]) for one in equation.params["branches"]]
         return [max(found) for found in zip(*branches, strict=True)]
@@ -74,41 +76,70 @@ def _equation(equation: Any, given: list[int]) -> list[int]:
     return [max(given, default=0) + within] * outputs
 
 
-def _scan(equation: Any, given: list[int]) -> list[int]:
+def _loop(equation: Any, given: list[int]) -> list[int]:
     """Walks over every iteration: the depth of the carry of one iteration is an input of the next."""
-    constants, carried = programs.scan_sizes(equation.params)
-    body = programs.opened(equation.params["jaxpr"])
-    fixed, state, steps = given[:constants], given[constants : constants + carried], given[constants + carried :]
-    stacked = [0] * (len(equation.outvars) - carried)
-    for _ in range(equation.params["length"]):
-        after = _depths(body, [*fixed, *state, *steps])
-        state = after[:carried]
-        stacked = [max(pair) for pair in zip(stacked, after[carried:], strict=True)]
+    state = given[_carry(equation)]
+    stacked = [0] * (len(equation.outvars) - len(state))
+    for _ in range(_iterations(equation)):
+        state, rows = _iteration(equation, given, state)
+        stacked = [max(pair) for pair in zip(stacked, rows, strict=True)]
     return [*state, *stacked]
+
+
+def _iterations(equation: Any) -> int:
+    """How often a loop runs; 1 if the program does not state it."""
+    if equation.primitive.name == "scan":
+        return equation.params["length"]
+    stated = trip_count(equation)
+    return 1 if stated is None else stated
+
+
+def _carry(equation: Any) -> slice:
+    """Which inputs of a loop are its carry."""
+    if equation.primitive.name == "scan":
+        constants, carried = programs.scan_sizes(equation.params)
+        return slice(constants, constants + carried)
+    return slice(equation.params["cond_nconsts"] + equation.params["body_nconsts"], len(equation.invars))
+
+
+def _iteration(equation: Any, given: list[int], state: list[int]) -> tuple[list[int], list[int]]:
+    """(depths of the carry after an iteration, of its other outputs), from those of all inputs and of the carry."""
+    carry = _carry(equation)
+    if equation.primitive.name == "scan":
+        after = _depths(
+            programs.opened(equation.params["jaxpr"]), [*given[: carry.start], *state, *given[carry.stop :]]
+        )
+        return after[: len(state)], after[len(state) :]
+    tests = equation.params["cond_nconsts"]
+    condition, body = (programs.opened(equation.params[part]) for part in ("cond_jaxpr", "body_jaxpr"))
+    (known,) = _depths(condition, [*given[:tests], *state])
+    return [max(known, one) for one in _depths(body, [*given[tests : carry.start], *state])], []
 
 
 def _in_loops(jaxpr: Jaxpr) -> int:
     """Operations of the products in loops whose iterations depend on the previous one."""
     total = 0
     for equation in jaxpr.eqns:
-        inner = programs.inner_programs(equation)
-        if equation.primitive.name == "scan" and _waits(equation):
-            body = equation.params["jaxpr"]
-            shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in body.jaxpr.invars]
-            total += count_flops(jaxpr_as_fun(body), *shapes, trips=1).matmul * equation.params["length"]
-        elif equation.primitive.name == "scan":
-            total += sum(map(_in_loops, inner)) * equation.params["length"]
+        name, inner = equation.primitive.name, programs.inner_programs(equation)
+        if name in LOOPS and _waits(equation):
+            bodies = [part for part in equation.params.values() if isinstance(part, ClosedJaxpr)]
+            total += sum(map(_products, bodies)) * _iterations(equation)
+        elif name in LOOPS:
+            total += sum(_in_loops(programs.without_dead_code(one)) for one in inner) * _iterations(equation)
         else:
-            total += (max if equation.primitive.name == "cond" else sum)(map(_in_loops, inner)) if inner else 0
+            total += (max if name == "cond" else sum)(map(_in_loops, inner)) if inner else 0
     return total
+
+
+def _products(program: ClosedJaxpr) -> int:
+    """Operations of all products of a program."""
+    shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in program.jaxpr.invars]
+    return count_flops(jaxpr_as_fun(program), *shapes, trips=1).matmul
 
 
 def _waits(equation: Any) -> bool:
     """Whether the products of an iteration depend on those of the previous one: a second iteration adds depth."""
-    constants, carried = programs.scan_sizes(equation.params)
-    body = programs.opened(equation.params["jaxpr"])
-    others = len(body.invars) - constants - carried
-    state = [0] * carried
-    for _ in range(2):
-        before, state = state, _depths(body, [*[0] * constants, *state, *[0] * others])[:carried]
-    return any(after > once for after, once in zip(state, before, strict=True))
+    given = [0] * len(equation.invars)
+    once, _ = _iteration(equation, given, given[_carry(equation)])
+    twice, _ = _iteration(equation, given, once)
+    return any(after > before for after, before in zip(twice, once, strict=True))

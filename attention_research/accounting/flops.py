@@ -165,14 +165,14 @@ def _while(equation: Any, trips: int | None) -> Flops:
     once = Flops(0, 0)
     for part in ("cond_jaxpr", "body_jaxpr"):
         once += _count(programs.without_dead_code(equation.params[part]), trips)
-    times = _trip_count(equation)
+    times = trip_count(equation)
     times = trips if times is None else times
     if times is None and once.matmul:
         raise ValueError("a while loop with matrix products: how often it runs is not in the program; pass trips=")
     return once * (1 if times is None else times)
 
 
-def _trip_count(equation: Any) -> int | None:
+def trip_count(equation: Any) -> int | None:
     """The number of iterations of ``while i < n`` with constant n, start and step of i; None for other loops."""
     condition, body = (programs.opened(equation.params[part]) for part in ("cond_jaxpr", "body_jaxpr"))
     condition_constants, body_constants = equation.params["cond_nconsts"], equation.params["body_nconsts"]

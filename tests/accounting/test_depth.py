@@ -38,6 +38,41 @@ def test_chains_by_hand(function, chain):
     assert found.chain == chain and found.in_loops == 0 and found.parallel_fraction == 1.0
 
 
+def counted(x, w):
+    """A `while` with five iterations, each of which reads the state before it."""
+    return jax.lax.while_loop(lambda state: state[0] < 5, lambda state: (state[0] + 1, state[1] @ w), (0, x))[1]
+
+
+def until(x, w):
+    """A `while` whose number of iterations depends on its values."""
+    return jax.lax.while_loop(lambda x: (x @ w).sum() < 5, lambda x: x + 1, x)
+
+
+def adding(x, w):
+    """The products of the three iterations read the input only."""
+    return jax.lax.while_loop(lambda state: state[0] < 3, lambda state: (state[0] + 1, state[1] + x @ w), (0, x))[1]
+
+
+def within(x, w):
+    """A recurrence in a loop whose iterations are independent."""
+    return jax.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] + counted(x, w)), (0, x))[1]
+
+
+#: Function -> (chain, products, products in loops). How often `until` runs is unknown: it counts one iteration.
+LOOPS = {counted: (5, 5, 5), until: (1, 1, 1), adding: (1, 3, 0), within: (5, 15, 15)}
+
+
+@pytest.mark.parametrize("function", LOOPS)
+def test_a_while_loop_counts_as_a_scan(function):
+    found, product = measure_depth(function, A, A), 2 * 5**3
+    assert (found.chain, found.flops // product, found.in_loops // product) == LOOPS[function]
+
+
+def test_a_while_loop_and_a_scan_of_the_same_steps_agree():
+    scanned = lambda x, w: jax.lax.scan(lambda state, _: (state @ w, None), x, length=5)[0]
+    assert measure_depth(scanned, A, A) == measure_depth(counted, A, A)
+
+
 def test_chains_through_remat_and_jit_are_counted():
     inner = jax.jit(jax.checkpoint(lambda x, w: x @ w @ w))
     assert measure_depth(lambda x, w: inner(inner(x, w), w), A, A).chain == 4
