@@ -46,7 +46,8 @@ def layers_to_connect(layers: Iterable[Reads]) -> int:
 
 
 def longest_distance(edges: Bool[np.ndarray, "V V"], sources: Iterable[int], targets: Iterable[int]) -> int:
-    """The longest of the shortest paths from a source to a target, in edges. Unconnected pairs are skipped.
+    """The longest of the shortest paths from a source to a target, in edges. Unconnected pairs are skipped. A source
+    that is also a target has the distance 0.
 
     `edges` [v, u] is True where v reads u. Raises ValueError if no target is connected to a source.
 
@@ -54,7 +55,7 @@ def longest_distance(edges: Bool[np.ndarray, "V V"], sources: Iterable[int], tar
     >>> longest_distance(chain, [0], [1, 3])
     3
     """
-    targets, longest = list(targets), 0
+    targets, longest = list(targets), -1
     for source in sources:
         seen = np.zeros(len(edges), bool)
         seen[source] = True
@@ -64,7 +65,7 @@ def longest_distance(edges: Bool[np.ndarray, "V V"], sources: Iterable[int], tar
                 longest = max(longest, steps)
             frontier = edges[:, frontier].any(axis=1) & ~seen
             seen, steps = seen | frontier, steps + 1
-    if not longest:
+    if longest < 0:
         raise ValueError("longest_distance: no target is connected to a source")
     return longest
 

@@ -32,6 +32,10 @@ def test_the_longest_distance_is_scipys(seed):
     assert longest_distance(edges, sources, targets) == there[np.isfinite(there)].max()
 
 
+def test_a_source_that_is_a_target_is_at_distance_0():
+    assert longest_distance(np.zeros((2, 2), bool), [0], [0]) == 0
+
+
 def test_layers_to_connect_equals_scipys_longest_path():
     one = np.abs(np.subtract.outer(np.arange(12), np.arange(12))) <= 1
     away = shortest_path(one.astype(float), unweighted=True)
