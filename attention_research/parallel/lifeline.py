@@ -23,7 +23,8 @@ import numpy as np
 #: Seconds after which a machine that does not answer counts as lost.
 SILENCE = 15
 _PROBES = {"TCP_KEEPIDLE": 3, "TCP_KEEPINTVL": 3, "TCP_KEEPCNT": SILENCE // 3 - 1}
-_ENDED = b"\0"
+#: The number of bytes of a message.
+_SIZE = 4
 _REMEDY = "start all of them again: the same command continues"
 #: The error if it is not known which host is lost.
 GONE = f"a host is gone; {_REMEDY}"
@@ -52,15 +53,13 @@ def lifeline(address: str | None, told: Callable[[str], None]) -> Iterator[None]
             for line_to, other in lines.items():
                 with suppress(OSError):
                     if line_to != host:
-                        other.sendall(bytes([host + 1]))
+                        other.sendall(message(host))
             os._exit(1)
 
     def watch(host: int, line: socket.socket) -> None:
-        said = b""
-        with suppress(OSError):
-            said = line.recv(1)
-        if said != _ENDED:
-            lost(said[0] - 1 if said else host)
+        gone = heard(line, host)
+        if gone is not None:
+            lost(gone)
 
     _at_abort(f"\nerror: {GONE}\n")
     for host, line in lines.items():
@@ -78,9 +77,25 @@ def lifeline(address: str | None, told: Callable[[str], None]) -> Iterator[None]
         for line in lines.values():
             with suppress(OSError):
                 if in_order:
-                    line.sendall(_ENDED)
+                    line.sendall(message(None))
                 line.shutdown(socket.SHUT_RDWR)  # `close` alone has no effect while `watch` reads the socket
             line.close()
+
+
+def message(lost: int | None) -> bytes:
+    """Says that the host `lost` is gone, or, with None, that the sender ends normally."""
+    return (0 if lost is None else lost + 1).to_bytes(_SIZE, "big")
+
+
+def heard(line: socket.socket, host: int) -> int | None:
+    """Waits for the message of `host`. Returns the host that is lost, or None if `host` ends normally. If the
+    connection breaks, `host` itself is lost."""
+    said = b""
+    with suppress(OSError):
+        said = line.recv(_SIZE, socket.MSG_WAITALL)
+    if len(said) < _SIZE:
+        return host
+    return int.from_bytes(said, "big") - 1 if any(said) else None
 
 
 def _at_abort(line: str) -> None:
