@@ -24,6 +24,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
+from attention_research.kernels.precision import accumulator
 from attention_research.layers.block import Block
 from attention_research.layers.linear import Linear
 from attention_research.layers.universal_stack import SignalledBlock, UniversalStack
@@ -34,7 +35,11 @@ COUNTS = 3
 
 
 def begin(x: Float[Array, "B T D"]) -> Float[Array, "B T C"]:
-    """The initial carry: state, output and counts, concatenated (C = 2 D + 3)."""
+    """The initial carry: state, output and counts, concatenated (C = 2 D + 3), in float32.
+
+    In bfloat16, a sum of many small probabilities would be rounded at every step, and positions would halt later or
+    earlier."""
+    x = x.astype(accumulator(x.dtype))
     return jnp.concatenate([x, jnp.zeros((*x.shape[:2], x.shape[2] + COUNTS), x.dtype)], axis=-1)
 
 
@@ -45,7 +50,10 @@ def parts(carry: Float[Array, "*L B T C"]) -> tuple[Array, Array, Array]:
 
 
 class AdaptiveBlock(nnx.Module):
-    """Applies one recurrence step to the carry: adds the step embedding, decides on halting, and runs the layer."""
+    """Applies one recurrence step to the carry: adds the step embedding, decides on halting, and runs the layer.
+
+    The layer computes in the dtype that the inputs hold under "carry".
+    """
 
     def __init__(self, block: SignalledBlock, halting: Linear, threshold: float):
         self.block, self.halting, self.threshold = block, halting, threshold
@@ -55,7 +63,7 @@ class AdaptiveBlock(nnx.Module):
         key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B T C"], dict[str, Any]]:  # fmt: skip
         """Returns (carry, the block's aux)."""
-        y, aux = self.block(parts(carry)[0], inputs, key=key)
+        y, aux = self.block(parts(carry)[0].astype(inputs["carry"]["dtype"]), inputs, key=key)
         return self.weighed(carry, y), aux
 
     def start(self, batch: int, length: int, dtype: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -67,20 +75,22 @@ class AdaptiveBlock(nnx.Module):
         shared: Mapping[str, Any],
     ) -> tuple[Float[Array, "B 1 C"], dict[str, Any], dict[str, Any]]:  # fmt: skip
         """Decodes one position. Returns (carry, caches, aux)."""
-        y, grown, aux = self.block.step(parts(carry)[0], caches, memory, index, shared)
+        y, grown, aux = self.block.step(parts(carry)[0].astype(shared["carry"]["dtype"]), caches, memory, index, shared)
         return self.weighed(carry, y), grown, aux
 
     def weighed(self, carry: Float[Array, "B T C"], y: Float[Array, "B T D"]) -> Float[Array, "B T C"]:
         """Updates the carry, given the layer's output y."""
         state, output, counts = parts(carry)
-        so_far, remainder, steps = jnp.split(counts, COUNTS, axis=-1)
-        p = jax.nn.sigmoid(self.halting(state + self.block.signal[...].astype(state.dtype)))
+        state, so_far, remainder, steps = state.astype(y.dtype), *jnp.split(counts, COUNTS, axis=-1)
+        logits = self.halting(state + self.block.signal[...].astype(state.dtype))
+        p = jax.nn.sigmoid(logits.astype(counts.dtype))
         running, beyond = so_far < 1, so_far + p > self.threshold
         halts, goes_on = (running & beyond).astype(p.dtype), (running & ~beyond).astype(p.dtype)
         weight = p * goes_on + (1 - so_far) * halts
         counts = [so_far + weight, remainder + (1 - so_far) * halts, steps + goes_on + halts]
         # A halted position whose sum is below 1 because of rounding must not continue.
         counts[0] = jnp.where(halts > 0, jnp.ones_like(so_far), counts[0])
+        y = y.astype(carry.dtype)
         return jnp.concatenate([y, weight * y + (1 - weight) * output, *counts], axis=-1)
 
 
@@ -116,14 +126,16 @@ class AdaptiveUniversalStack(UniversalStack):
         handed: dict[str, Any] | None = None,
     ) -> tuple[Float[Array, "B T D"], dict[str, Any]]:  # fmt: skip
         """Returns (output, aux with the ponder cost of each row [B])."""
+        inputs = {**inputs, "carry": {"dtype": x.dtype}}
         carry, aux = super().segment(number, begin(x), inputs, each=each, key=key, handed=handed)
         _, output, counts = parts(carry)
+        output, hidden = (one.astype(x.dtype) for one in (output, parts(aux["hidden"])[1]))
         ponder = jnp.mean(jnp.sum(counts[..., 1:].astype(jnp.float32), axis=-1), axis=-1)
-        return output, {**aux, "hidden": parts(aux["hidden"])[1], "loss": {"ponder": self.ponder_weight * ponder}}
+        return output, {**aux, "hidden": hidden, "loss": {"ponder": self.ponder_weight * ponder}}
 
     def step(
         self, x: Float[Array, "B 1 D"], caches: list[dict[str, Any]], index: Int[Array, ""], shared: Mapping[str, Any]
     ) -> tuple[Float[Array, "B 1 D"], list[dict[str, Any]], dict[str, Any]]:
         """Decodes one position. Returns (output, caches, aux)."""
-        carry, caches, aux = super().step(begin(x), caches, index, shared)
-        return parts(carry)[1], caches, aux
+        carry, caches, aux = super().step(begin(x), caches, index, {**shared, "carry": {"dtype": x.dtype}})
+        return parts(carry)[1].astype(x.dtype), caches, aux

@@ -268,6 +268,21 @@ def test_pondering_costs(small, batch):
     assert float(auxiliary_loss(aux, everywhere)) == pytest.approx(whole, rel=1e-4)
 
 
+def test_positions_halt_at_the_same_step_in_bfloat16(small, batch):
+    """With p = sigmoid(-4), it takes 56 steps. A sum in bfloat16 would reach the threshold at another step."""
+    ponders, both = [], {name: jnp.asarray(x, jnp.int32) for name, x in batch.items()}
+    stack = {"stack": {"kind": "adaptive_universal"}}
+    for dtype in ("float32", "bfloat16"):
+        structure, parameters = small(**pre_norm(stack, stack, num_layers=60), dtype=dtype)
+        constant = {"stack.halting.kernel": 0.0, "stack.halting.bias": -4.0}
+        halting = {f"{side}.{name}": value for side in SUBLAYERS for name, value in constant.items()}
+        parameters = {name: jnp.full_like(x, halting[name]) if name in halting else x for name, x in parameters.items()}
+        of_model = lambda p, structure=structure: structure.merge(p).log_likelihood(both)[1]
+        ponders.append(jax.jit(of_model)(parameters)["encoder"]["segment_0"]["loss"]["ponder"])
+    np.testing.assert_allclose(*ponders, rtol=1e-6)
+    assert np.allclose(np.floor(ponders[0] / 0.01), 56)
+
+
 def test_the_gate_is_its_equations():
     rng = np.random.default_rng(0)
     structure, parameters, _ = split(GRUGate(width=7, rngs=nnx.Rngs(0)))
