@@ -16,8 +16,10 @@ STEPS = 1 << 16
 def dropout(x: Float[Array, "*A"], rate: float, key: Key[Array, ""] | None) -> Float[Array, "*A"]:
     """Zeroes each value of x with probability `rate` and divides the others by 1 - rate. Without a key, returns x.
 
-    The rate is rounded to a multiple of 1 / 65,536 below 1, also in the divisor, so that the expectation is x. A
-    `Varied` rate (a value that is known only when the program runs) zeroes the same values as the equal constant rate.
+    The rate is rounded to a multiple of 1 / 65,536 below 1, also in the divisor, so that the expectation is x in
+    float32. In bfloat16, the divisor is rounded to 8 bits, so that the expectation is off by up to 0.4%, and so is each
+    quotient. A `Varied` rate (a value that is known only when the program runs) zeroes the same values as the equal
+    constant rate.
 
     >>> x = jnp.ones((1000,))
     >>> dropout(x, 0.5, None) is x  # without a key
