@@ -116,6 +116,8 @@ def test_layouts():
     both = {"first": first, "last": last}
     assert layout(InterleavedAttention, 8, interval=4, **both) == [(A, 3), (S, 1)] * 2
     assert layout(InterleavedAttention, 5, interval=2, **both) == [(A, 1), (S, 1), (A, 1), (S, 1), (A, 1)]
+    with pytest.raises(ConfigError, match="self_attention.interval: expected at most 3, the number of layers, got 4"):
+        layout(InterleavedAttention, 3, interval=4, **both)
     assert layout(ValueResidualAttention, 3) == [(ValueResidualAttention, 1), (MixedValuesAttention, 2)]
     C, Y, R = CrossLayerAttention, YOCOAttention, ReadsKeys
     assert layout(C, 3, interval=2) == [(C, 1), (R, 1), (C, 1)]

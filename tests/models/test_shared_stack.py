@@ -117,6 +117,8 @@ def test_layouts_say_which_layers_differ():
     assert OneLayout(layer=1, feed_forward=other)(plain, 1) == [(changed, 1)]
     with pytest.raises(ConfigError, match="layout.layer: expected at most 5, the number of layers, got 6"):
         OneLayout(layer=6, feed_forward=other)(plain, 5)
+    with pytest.raises(ConfigError, match="layout.interval: expected at most 5, the number of layers, got 6"):
+        EveryLayout(interval=6, feed_forward=other)(plain, 5)
 
 
 def test_a_layout_is_what_its_segments_say(model):

@@ -18,7 +18,8 @@ class InterleavedAttention(nnx.Module):
     """Layers `interval`, 2 * `interval`, ..., counted from 1, have the kind `last`; all others have the kind `first`.
 
     A kind whose layers depend on each other (`rwkv7`) counts only its own layers. Raises ConfigError for two such
-    kinds, for kinds that share parameters between layers, and in models whose layers are not a stack of such blocks.
+    kinds, for kinds that share parameters between layers, for fewer layers than `interval`, and in models whose layers
+    are not a stack of such blocks.
     """
 
     def __init__(
@@ -37,6 +38,10 @@ class InterleavedAttention(nnx.Module):
             apart = hasattr(target, "by_layer") and hasattr(other.target, "by_layer")
             if apart or hasattr(target, "owned_by_stack"):
                 raise ConfigError(f"self_attention.{name}: {target.__name__} needs a stack of its own kind")
+        if interval > num_layers:
+            raise ConfigError(
+                f"self_attention.interval: expected at most {num_layers}, the number of layers, got {interval}"
+            )
         groups, rest = divmod(num_layers, interval)
         firsts, lasts = each(first, num_layers - groups), each(last, groups)
         found = []

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from attention_research.errors import ConfigError
 from attention_research.layers.layouts.uniform import Children
 from attention_research.signatures import Child, Positive
 
 
 class EveryLayout:
-    """Layers `interval`, 2 * `interval`, ..., counted from 1, have the given `feed_forward`."""
+    """Layers `interval`, 2 * `interval`, ..., counted from 1, have the given `feed_forward`.
+
+    Raises ConfigError if the stack has fewer layers than `interval`.
+    """
 
     def __init__(self, *, interval: Positive, feed_forward: Child["feed_forward"]):
         self.interval, self.feed_forward = interval, feed_forward
 
     def __call__(self, children: Children, num_layers: int) -> list[tuple[Children, int]]:
         """The list of (children of the blocks, number of layers)."""
+        if self.interval > num_layers:
+            raise ConfigError(
+                f"layout.interval: expected at most {num_layers}, the number of layers, got {self.interval}"
+            )
         groups, rest = divmod(num_layers, self.interval)
         sparse = {**children, "feed_forward": self.feed_forward}
         segments = [(children, self.interval - 1), (sparse, 1)] * groups + [(children, rest)]
