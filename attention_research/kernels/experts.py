@@ -65,11 +65,12 @@ def top_2_routing(
     """Routes each token to the experts with its two largest p.
 
     The gates are g1 = p1 / (p1 + p2) and g2 = p2 / (p1 + p2). With a `key`, the second expert is used with probability
-    min(1, g2 / threshold); without a key, it is used if g2 > threshold. The threshold of algorithm 1 is 0.5, and 0.2 is
-    that of Mesh TensorFlow. All first choices of a group take places before the second choices, each in the order of
-    the tokens. The first choice of a later token can therefore take the place that the second choice of an earlier
-    token needs. A choice without a place adds 0 to the output, and the other gate does not change. A token without any
-    place is dropped. The balance loss is that of the Switch layer for the first choices.
+    min(1, g2 / threshold); without a key, it is used if g2 > threshold, so never from a threshold of 0.5 on. The
+    threshold of algorithm 1 is 0.5, and 0.2 is that of Mesh TensorFlow. All first choices of a group take places before
+    the second choices, each in the order of the tokens. The first choice of a later token can therefore take the place
+    that the second choice of an earlier token needs. A choice without a place adds 0 to the output, and the other gate
+    does not change. A token without any place is dropped. The balance loss is that of the Switch layer for the first
+    choices.
 
     `real` is as in `switch_routing`. Computed in float32. Raises ValueError if `capacity` is below 1 or if there are
     fewer than two experts.
