@@ -6,6 +6,7 @@ import argparse
 import errno
 import importlib
 import io
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -47,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # file names may contain bytes that are not UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    logging.getLogger("jax._src.callback").setLevel(logging.CRITICAL)  # its errors have the same text
     try:
         status = dispatch(argv)
         if sys.stdout is not None:
@@ -73,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (AssertionError, RuntimeError) as error:
         from attention_research.training.environment import missing_backend
 
-        wrong = missing_backend(error)
+        wrong = missing_backend(error) or _in_callback(error)
         if wrong is None:
             raise
         say(f"error: {wrong}")
@@ -84,6 +86,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("interrupted; rerun the same command to continue")
         return 130
+
+
+def _in_callback(error: Exception) -> str | None:
+    """The message of a ConfigError in a callback of a compiled program, whose traceback is the text of JAX's error."""
+    start = f"{ConfigError.__name__}: "
+    return next((line.removeprefix(start) for line in str(error).splitlines() if line.startswith(start)), None)
 
 
 def _write_nowhere() -> None:

@@ -11,9 +11,13 @@ import subprocess
 import sys
 
 import jax
+import numpy as np
 import pytest
+from flax import nnx
 
 from attention_research.cli import main, program
+from attention_research.layers.embeddings.from_file import FileEmbedding
+from tests.tiers import fast_are
 
 CONFIG = "--config=configs/translation/transformer.py:smoke"
 
@@ -131,6 +135,71 @@ def test_one_line_and_status_2(case, tmp_path, capsys, monkeypatch, root):
     assert status == 2 and out == ""
     assert err.startswith("error: ") and err.count("\n") == 1 and expected in err
     assert not (tmp_path / "run").exists()
+
+
+T5, TRANSLATION = "model.encoder.self_attention.kind=t5", "translation/transformer:smoke"
+CAPTIONS, RESIDUAL = "images/captions:smoke", "images/residual:smoke"
+#: Settings that do not fit, each of which a layer finds -> (the config, its overrides, the message).
+UNFIT = {
+    "heads of a pooling": (
+        "classification/text:smoke", ["model.pooling.kind=pma", "model.pooling.num_heads=3"],
+        "num_heads: 3 heads do not divide the width 8"),
+    "widths of a dot product": (CAPTIONS, ["model.alignment.score.kind=dot"], "score.kind: a query of width"),
+    "an even gate": (
+        RESIDUAL, ["model.features.gate.kind=cbam", "model.features.gate.size=4"], "gate.size: expected an odd number"),
+    "an even spatial gate": (
+        RESIDUAL, ["model.features.gate.kind=spatial", "model.features.gate.size=4"], "gate.size: expected an odd"),
+    "an even normalized gate": (
+        RESIDUAL, ["model.features.gate.kind=normalized_spatial", "model.features.gate.size=4"], "gate.size: expected"),
+    "no exact bucket": (
+        TRANSLATION, [T5, "model.encoder.self_attention.num_buckets=1"], "num_buckets: expected at least 4, got 1"),
+    "no far bucket": (
+        TRANSLATION, [T5, "model.encoder.self_attention.num_buckets=32", "model.encoder.self_attention.max_distance=8"],
+        "max_distance: expected more than 8, got 8; 32 buckets have 8 exact distances"),
+    "an even window": (
+        TRANSLATION, ["model.encoder.self_attention.kind=bigbird", "model.encoder.self_attention.window_blocks=2"],
+        "window_blocks: expected an odd number, got 2"),
+    "one expert": (
+        TRANSLATION, ["model.encoder.feed_forward.kind=mixture_of_experts", "model.encoder.feed_forward.num_experts=1",
+                 "model.encoder.feed_forward.expert.hidden_width=8"],
+        "num_experts: mixture_of_experts expects at least 2, got 1"),
+    "cuDNN on a CPU": (
+        TRANSLATION, ["model.encoder.self_attention.implementation=cudnn"],
+        "implementation='cudnn': cuDNN needs a GPU (CUDA); the platform is cpu"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", fast_are(["heads of a pooling"], UNFIT))
+def test_settings_that_do_not_fit_are_one_line(case, capsys, monkeypatch, root):
+    monkeypatch.chdir(root)
+    config, overrides, expected = case
+    status = main(["inspect", f"--config={config}", *(f"--config.{one}" for one in overrides)])
+    out, err = capsys.readouterr()
+    assert status == 2 and out == "" and err.count("\n") == 1 and expected in err
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (None, "No such file or directory"),
+        ((5, 3), "expected at most 7 rows of width 4, got shape"),
+        ("", "not"),
+    ],
+)
+def test_a_wrong_file_of_embeddings_is_one_line(rows, expected, capsys, monkeypatch, tmp_path):
+    """It is read in a callback, when parameters are made."""
+    file = tmp_path / "table.npy"
+    if rows == "":
+        file.write_text("words")
+    elif rows is not None:
+        np.save(file, np.ones(rows))
+    make = lambda key: FileEmbedding(
+        file=str(file), vocabulary_size=7, width=4, dtype="float32", rngs=nnx.Rngs(key)
+    ).table[...]
+    monkeypatch.setattr(program, "dispatch", lambda argv: jax.block_until_ready(jax.jit(make)(jax.random.key(0))))
+    assert main(["train"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"error: embedding.file: {file}: {expected}") and err.count("\n") == 1
 
 
 def test_a_folder_comes_before_a_packaged_checkpoint_of_its_name(tmp_path, capsys, monkeypatch):

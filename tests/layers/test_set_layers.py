@@ -108,7 +108,7 @@ def test_what_cannot_be_is_refused(root):
     structure, p = made("encoder_attention", "isab", normalize=False)
     with pytest.raises(ValueError, match=r"isab takes only a key mask \[B 1 1 S\]"):
         structure.merge(p)(elements(), mask=jnp.ones((B, 1, S, S), bool))
-    with pytest.raises(ValueError, match="num_heads: 5 heads do not divide the width 12"):
+    with pytest.raises(ConfigError, match="num_heads: 5 heads do not divide the width 12"):
         lookup("pooling", "pma")(num_heads=5, input_width=D, rngs=nnx.Rngs(0))
     config = load(f"{root}/configs/translation/transformer.py:smoke")
     with pytest.raises(ConfigError, match="cannot be causal"):

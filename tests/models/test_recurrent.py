@@ -383,7 +383,7 @@ def test_mistakes_are_named():
         structure.merge(parameters).log_likelihood(batch())
     with pytest.raises(ConfigError, match="recurrent reads a row as one; use buckets"):
         resolved().override([("data.batching", {"kind": "packed"})])
-    with pytest.raises(ValueError, match="no dot product"):
+    with pytest.raises(ConfigError, match="no dot product"):
         DotScore(query_width=7, key_width=14, rngs=nnx.Rngs(0))
     structure, parameters = built(**KINDS["location"])
     with pytest.raises(ValueError, match="buckets"):

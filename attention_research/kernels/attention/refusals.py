@@ -105,8 +105,12 @@ def splash(arrays: Arrays, options: Options, platform: str) -> str | None:
     return None
 
 
+class Refused(ValueError):
+    """The implementation that was asked for does not support the arguments or the platform."""
+
+
 def refuse(implementation: str, arrays: Arrays, options: Options, platform: str) -> None:
-    """Raises ValueError if `refusal` returns a reason."""
+    """Raises Refused if `refusal` returns a reason."""
     reason = refusal(implementation, arrays, options, platform)
     if reason is not None:
-        raise ValueError(f"implementation={implementation!r}: {reason}")
+        raise Refused(f"implementation={implementation!r}: {reason}")

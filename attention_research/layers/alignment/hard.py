@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
+from attention_research.errors import ConfigError
 from attention_research.kernels import attend, hard_attention
 from attention_research.kernels.selection import attention_entropy, moving_average_baseline
 from attention_research.layers.alignment.protocol import AlignmentModule, Arrays, prepared
@@ -46,7 +47,9 @@ class HardAlignment(AlignmentModule):
     ) -> tuple[Float[Array, "B T C"], Float[Array, "B T S"], Arrays]:
         """The value at the sampled location with one-hot weights; where the coin is False, soft attention."""
         if query.shape[1] != 1:
-            raise ValueError("alignment hard: attends one step at a time; use the decoder show_attend_tell or bahdanau")
+            raise ConfigError(
+                "alignment.kind: hard attends one step at a time; use the decoder show_attend_tell or bahdanau"
+            )
         scores = self.score(query, fixed["keys"])
         context, weights, log_p = hard_attention(key, scores, fixed["values"], fixed["real"][:, None])
         expected, soft = attend(scores, fixed["values"], fixed["real"])

@@ -12,6 +12,7 @@ from typing import Any
 from flax import nnx
 from jaxtyping import Array
 
+from attention_research.errors import ConfigError
 from attention_research.kernels import bigbird_attention
 from attention_research.kernels.efficient import bigbird_random_blocks
 from attention_research.layers.attention.sums_of_values import SumOfValues
@@ -21,7 +22,7 @@ from attention_research.signatures import NonNegative, Positive
 class BigBirdAttention(SumOfValues):
     """Sparse attention between blocks of `block_size` positions. `window_blocks` is odd and counts the block itself.
 
-    Each block also attends to `random_blocks` random blocks.
+    Each block also attends to `random_blocks` random blocks. Raises ConfigError for an even `window_blocks`.
     """
 
     def __init__(
@@ -35,6 +36,8 @@ class BigBirdAttention(SumOfValues):
         rngs: nnx.Rngs,
         **inherited: Any,
     ):
+        if window_blocks % 2 == 0:
+            raise ConfigError(f"window_blocks: expected an odd number, got {window_blocks}")
         super().__init__(value_head_width=None, rngs=rngs, **inherited)
         self.block_size, self.window_blocks = block_size, window_blocks
         self.global_blocks = tuple(range(global_blocks))

@@ -27,6 +27,7 @@ from jaxtyping import Array, Bool, Float, Int
 from attention_research.errors import ConfigError
 from attention_research.kernels import attention_weights, dot_product_attention
 from attention_research.kernels.attention.distances import dense
+from attention_research.kernels.attention.refusals import Refused
 from attention_research.kernels.masks import combine_masks
 from attention_research.kernels.variants.row_blocks import attend_by_rows
 from attention_research.layers.attention.where import (
@@ -146,7 +147,10 @@ class MultiHeadAttention(nnx.Module):
         query, key, value = self.prepare(query, key, value, where)
         options["mask"] = combine_masks(where.mask, self.visible(query, key, where))
         if type(self).weigh is MultiHeadAttention.weigh:
-            context = dot_product_attention(query, key, value, **options, implementation=self.implementation)
+            try:
+                context = dot_product_attention(query, key, value, **options, implementation=self.implementation)
+            except Refused as error:
+                raise ConfigError(str(error)) from error
             return context, attention_weights(query, key, **options)
         if (by_distance := options.pop("distance_bias")) is not None:
             bias = dense(by_distance, query.shape[1])

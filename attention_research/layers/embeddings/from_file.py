@@ -11,6 +11,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from attention_research.errors import ConfigError
 from attention_research.kernels.integers import as_int32
 from attention_research.signatures import Positive
 
@@ -18,8 +19,8 @@ from attention_research.signatures import Positive
 class FileEmbedding(nnx.Module):
     """An embedding table [V D] from `file` (.npy, [v D] with v at most V; missing rows are 0), `frozen` or trained.
 
-    The file is read when parameters are initialized, so that counting parameters does not need it. Initialization fails
-    if the file is missing or has a wrong shape.
+    The file is read when parameters are initialized, so that counting parameters does not need it. It raises
+    ConfigError if the file is missing or has a wrong shape.
     """
 
     def __init__(
@@ -46,7 +47,12 @@ class FileEmbedding(nnx.Module):
 
 def _read(file: str, shape: tuple[int, int], key: Any) -> np.ndarray:
     del key
-    found = np.load(file)
+    try:
+        found = np.load(file)
+    except (OSError, ValueError, EOFError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else "not a .npy file"
+        raise ConfigError(f"embedding.file: {file}: {why}") from error
     if found.ndim != 2 or found.shape[0] > shape[0] or found.shape[1] != shape[1]:
-        raise ValueError(f"{file}: expected at most {shape[0]} rows of width {shape[1]}, got shape {found.shape}")
+        expected = f"expected at most {shape[0]} rows of width {shape[1]}"
+        raise ConfigError(f"embedding.file: {file}: {expected}, got shape {found.shape}")
     return np.pad(found.astype(np.float32), ((0, shape[0] - found.shape[0]), (0, 0)))

@@ -13,6 +13,7 @@ import jax
 from flax import nnx
 from jaxtyping import Array, Bool, Float
 
+from attention_research.errors import ConfigError
 from attention_research.kernels.attention import attention_weights
 from attention_research.kernels.masks import padding_mask
 from attention_research.kernels.sets import set_attention
@@ -21,11 +22,11 @@ from attention_research.layers.norms.layer_norm import LayerNorm
 
 
 class SetAttentionBlock(nnx.Module):
-    """MAB of equal widths D with `num_heads` heads. Raises ValueError if the heads do not divide D."""
+    """MAB of equal widths D with `num_heads` heads. Raises ConfigError if the heads do not divide D."""
 
     def __init__(self, *, width: int, num_heads: int, normalize: bool, rngs: nnx.Rngs):
         if width % num_heads:
-            raise ValueError(f"num_heads: {num_heads} heads do not divide the width {width}")
+            raise ConfigError(f"num_heads: {num_heads} heads do not divide the width {width}")
         self.num_heads = num_heads
         self.query = Linear(width, width, rngs=rngs)
         self.key = Linear(width, width, rngs=rngs)

@@ -19,8 +19,8 @@ States = tuple[dict[str, Any], ...]
 class EncoderState(nnx.Module):
     """Layer l of the decoder starts from the final state of layer l of the encoder (Sutskever et al. 2014).
 
-    Raises ValueError if the two differ in width or in the number of layers, and ConfigError if the cell of the decoder
-    has a state that the encoder's cell lacks.
+    Raises ConfigError if the two differ in width or in the number of layers, or if the cell of the decoder has a state
+    that the encoder's cell lacks.
     """
 
     def __init__(
@@ -28,16 +28,16 @@ class EncoderState(nnx.Module):
     ):
         del summary_width, rngs
         if final_width != layers.width:
-            raise ValueError(
-                f"decoder.start encoder_state: the encoder's states have width {final_width}, the decoder's "
+            raise ConfigError(
+                f"decoder.start.kind: encoder_state: the encoder's states have width {final_width}, the decoder's "
                 f"{layers.width}; use the kind projected"
             )
 
     def __call__(self, memory: Mapping[str, Any], zeros: States) -> States:
         """The final states of the encoder."""
         if len(memory["final"]) != len(zeros):
-            raise ValueError(
-                f"decoder.start encoder_state: the encoder has {len(memory['final'])} layers, the decoder has "
+            raise ConfigError(
+                f"decoder.start.kind: encoder_state: the encoder has {len(memory['final'])} layers, the decoder has "
                 f"{len(zeros)}; use the kind projected"
             )
         if missing := [name for name in zeros[0] if name not in memory["final"][0]]:

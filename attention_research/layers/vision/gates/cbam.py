@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
 from attention_research.kernels.vision import cbam
-from attention_research.layers.vision.gates.excitation import Excitation, glorot_uniform
+from attention_research.layers.vision.gates.excitation import Excitation
+from attention_research.layers.vision.gates.spatial import spatial_kernel
 from attention_research.signatures import Given, Positive
 
 
@@ -16,7 +16,7 @@ class CBAM(nnx.Module):
 
     def __init__(self, *, reduction: Positive = 16, size: Positive = 7, channels: Given[int], rngs: nnx.Rngs):
         self.excitation = Excitation(channels, reduction, rngs=rngs)
-        self.kernel = nnx.Param(glorot_uniform(rngs.params(), (size, size, 2, 1), jnp.float32))
+        self.kernel = spatial_kernel(size, rngs)
 
     def __call__(
         self, x: Float[Array, "B Y X C"], *, training: bool

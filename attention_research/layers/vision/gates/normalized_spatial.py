@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from attention_research.kernels.vision.spatial_attention import spatial_logits
 from attention_research.layers.norms.batch_norm import BatchNorm
 from attention_research.layers.running_statistics import UPDATES, nested
-from attention_research.layers.vision.gates.excitation import glorot_uniform
+from attention_research.layers.vision.gates.spatial import spatial_kernel
 from attention_research.signatures import Given, Positive
 
 
@@ -26,7 +26,7 @@ class NormalizedSpatialGate(nnx.Module):
 
     def __init__(self, *, size: Positive = 7, channels: Given[int], rngs: nnx.Rngs):
         del channels
-        self.kernel = nnx.Param(glorot_uniform(rngs.params(), (size, size, 2, 1), jnp.float32))
+        self.kernel = spatial_kernel(size, rngs)
         self.norm = BatchNorm(1, rngs=rngs)
         self.norm.scale = nnx.Param(jnp.zeros((1,), jnp.float32))
 

@@ -10,9 +10,17 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
+from attention_research.errors import ConfigError
 from attention_research.kernels import spatial_attention
 from attention_research.layers.vision.gates.excitation import glorot_uniform
 from attention_research.signatures import Given, Positive
+
+
+def spatial_kernel(size: int, rngs: nnx.Rngs) -> nnx.Param:
+    """A kernel [size size 2 1] over the mean and maximum of the channels. Raises ConfigError for an even size."""
+    if size % 2 == 0:
+        raise ConfigError(f"gate.size: expected an odd number, got {size}")
+    return nnx.Param(glorot_uniform(rngs.params(), (size, size, 2, 1), jnp.float32))
 
 
 class SpatialGate(nnx.Module):
@@ -23,7 +31,7 @@ class SpatialGate(nnx.Module):
 
     def __init__(self, *, size: Positive = 7, channels: Given[int], rngs: nnx.Rngs):
         del channels
-        self.kernel = nnx.Param(glorot_uniform(rngs.params(), (size, size, 2, 1), jnp.float32))
+        self.kernel = spatial_kernel(size, rngs)
 
     def __call__(
         self, x: Float[Array, "B Y X C"], *, training: bool
