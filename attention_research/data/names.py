@@ -42,6 +42,7 @@ OWN = (
         "pronunciation/en": "English words, letter by letter, and their 39 phonemes (CMU Pronouncing Dictionary)",
         "pronunciation/en_stress": "the same, vowels with their stress",
         "pronunciation/en_sphinx": "every line of the dictionary, without stress, in the split of g2p-seq2seq",
+        "inflection/fr": "French verbs with the features of a form, letter by letter, and the form (Verbiste)",
         "generated_translation/local_names": "those of generated_translation/local with rare names, which stay",
         "reviews/imdb": "whole film reviews, negative or positive, split by text (IMDB's training half)",
         "reviews/rotten_tomatoes": "sentences of film reviews, negative or positive, split by text",
@@ -98,7 +99,7 @@ TEXT_BUILDERS = ("c4", "wiki40b", "wikipedia", "lm1b", "imdb_reviews")
 _OF_TFDS = (*TFDS_BUILDERS, *IMAGE_BUILDERS, *TEXT_BUILDERS)
 _PAIRS = (
     *("bible_translate", "ui_translate", "generated_translation", "pronunciation", "parse_generated", "headlines"),
-    *("trivia", "dialogue", "described_programs", "run_lengths", "articles"),
+    *("trivia", "dialogue", "described_programs", "run_lengths", "articles", "inflection"),
 )
 _LABELLED_TEXTS = ("reviews", "news", "labelled_generated")
 _UNLABELLED_TEXTS = ("shakespeare", "brown")

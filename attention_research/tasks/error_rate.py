@@ -97,6 +97,7 @@ class ErrorRateEvaluation(TextEvaluation):
                     "token by token's",
                 ),
                 Floor("nearest_source", "nearest source"),
+                Floor("replaced_ending", "replaced ending"),
             ),
         ),
         Metric("word_error_rate", "word error rate, %", "lower"),
@@ -119,7 +120,8 @@ class ErrorRateEvaluation(TextEvaluation):
         }
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
-        """The floors: replacing token by token, and the target of the nearest training source."""
+        """The floors: replacing token by token, the target of the nearest training source, and, for inflection, the
+        ending that training replaces it by."""
         from attention_research.tasks.floors.written import transduction_floors
 
         return transduction_floors(self, data)

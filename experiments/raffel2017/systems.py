@@ -24,6 +24,7 @@ TASKS = {
     "monotone": ("generated, source order", "generated_translation/monotone"),
     "local": ("generated, words moved", "generated_translation/local"),
     "reversed": ("generated, from the end", "generated_translation/reversed"),
+    "inflection": ("inflected verbs", "inflection/fr"),
 }
 ERROR_RATE = Column("evaluate.error_rate", "error rate, %", fixed(2), better="lower")
 SEQUENCES_WRONG = Column("evaluate.word_error_rate", "wrong sequences, %", fixed(1), better="lower")
@@ -53,7 +54,10 @@ def row(task: str, id: str, name: str, kind: str, **settings: Any) -> Row:
     title, data = TASKS[task]
     changes: dict[str, Any] = {}
     trained: dict[str, Any] = {}
-    if task != "sounds":
+    if task == "inflection":
+        changes = {"data.name": data, "data.source_language": "features", "data.target_language": "form"}
+        trained = {"training.steps": 4000, "training.checkpoint_every": 4000}
+    elif task != "sounds":
         sides = {"data.source_language": "source", "data.target_language": "target"}
         changes = {"data.name": data, **sides, "vocabulary_size": 320, "decoding.extra_length": 16}
         trained = {"training.steps": 1200, "training.batch_size": 32, "training.checkpoint_every": 1200}

@@ -5,7 +5,7 @@ import csv
 import pytest
 from results_of import declared, results_of
 
-from attention_research.studies.comparisons import REVERSED, UNMEASURED
+from attention_research.studies.comparisons import CLEAR, REVERSED, UNMEASURED
 from attention_research.studies.run import run_study
 from attention_research.studies.trials import configuration, plan
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED
@@ -50,8 +50,11 @@ def test_the_papers_cells(root):
         }  # fmt: skip
 
 
-def numbers(sounds=10.5, monotone=1.2, local=9.0, alike=1.0, early=0.4, bleu=60.0, lag=4.0):
-    """Results in which soft attention has 10, 1 and 2 % and BLEU 90 at lag 14, and other rows the given numbers."""
+def numbers(sounds=10.5, monotone=1.2, local=9.0, alike=1.0, early=0.4, bleu=60.0, lag=4.0, forms=2.5):
+    """Results in which soft attention has 10, 1 and 2 % and BLEU 90 at lag 14, and other rows the given numbers.
+
+    Soft attention writes 2 % wrong forms.
+    """
     soft = {"measure.bleu": [90.0] * 3, "measure.average_lag": [14.0] * 3, "measure.monotone_steps": [0.8] * 3}
     hard = {
         "measure.bleu": [bleu] * 3, "measure.average_lag": [lag] * 3, "measure.online_equal": [1.0, alike, 1.0],
@@ -63,6 +66,8 @@ def numbers(sounds=10.5, monotone=1.2, local=9.0, alike=1.0, early=0.4, bleu=60.
         "monotone_soft": {**soft, **error(1.0)}, "monotone_monotonic": {**hard, **error(monotone)},
         "local_soft": {**soft, **error(2.0)}, "local_monotonic": {**hard, **error(local)},
         "local_mocha": {**hard, **error(3.0), "measure.bleu": [89.5] * 3},
+        "inflection_soft": {"evaluate.word_error_rate": [1.9, 2.0, 2.1], **soft},
+        "inflection_monotonic": {**hard, "evaluate.word_error_rate": [forms - 0.1, forms, forms + 0.1]},
     }  # fmt: skip
 
 
@@ -81,6 +86,10 @@ def test_verdicts_follow_the_numbers(studies):
     assert good["monotonic-incremental-translation"].status == FAILED
     assert good["monotonic-incremental-translation"].cases["BLEU, monotonic"].outcome == REVERSED
     assert good["monotonic-inflection-summarization"].status == UNTESTED
+    assert good["monotonic-inflection-summarization"].cases["summarization"].outcome == UNMEASURED
+    assert good["monotonic-inflection-summarization"].cases["inflection"].outcome == CLEAR
+    assert "inflected verbs: 80 %" in good["monotonic-inflection-summarization"].because
+    assert verdicts(study, forms=3.5)["monotonic-inflection-summarization"].status == FAILED
     assert verdicts(study, sounds=11.5)["monotonic-same-order"].status == FAILED
     assert verdicts(study, sounds=11.5, monotone=2.5)["monotonic-same-order"].status == FAILED
     assert verdicts(study, sounds=11.5)["monotonic-speech"].status == FAILED

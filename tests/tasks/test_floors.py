@@ -18,6 +18,7 @@ from attention_research.tasks.error_rate import ErrorRateEvaluation, error_rates
 from attention_research.tasks.evaluation import BleuEvaluation, Evaluation, corpus_bleu
 from attention_research.tasks.floors import floors_of, labels, memory, written
 from attention_research.tasks.floors.cloze import cloze_perplexity
+from attention_research.tasks.floors.endings import replaced_endings
 from attention_research.tasks.floors.kneser_ney import FALLBACK, KneserNey, discounts_of
 from attention_research.tasks.naming import NamingEvaluation
 from attention_research.tasks.parseval import ParsevalEvaluation
@@ -275,6 +276,22 @@ def test_pronunciation_floors_use_the_nearest_word_and_letters():
     assert (found["nearest_source"]["error_rate"], found["nearest_source"]["word_error_rate"]) == expected
     score = ErrorRateEvaluation().score(references, references, sources)
     assert found["token_by_token"]["error_rate"] == score["token_by_token_error_rate"]
+
+
+def test_inflection_has_the_rule_of_the_longest_known_ending():
+    """By hand: the longest known ending of each verb and its most frequent replacement."""
+    sources = ["a i m e r 1PL", "f i n i r 1PL", "t e n i r 1PL", "o u v r i r 1PL", "a i m e r 3SG", "m e t r e 3SG"]
+    targets = ["a i m o n s", "f i n i s s o n s", "t e n o n s", "o u v r o n s", "a i m e", "m e t"]
+    asked = ["s e m e r 1PL", "b e n i r 1PL", "m i r 1PL", "e t r e 3SG", "x y 2PL", ""]
+    # "e n i r" is known of "tenir". "i r" has "o n s" twice and "i s s o n s" once.
+    expected = ["s e m o n s", "b e n o n s", "m o n s", "e t", "x y 2PL", ""]
+    assert replaced_endings(sources, targets, asked) == expected
+    assert replaced_endings(["a r", "b r"], ["a s", "b n"], ["c r"]) == ["c n"]  # the first of equals
+    answers = ["s e m o n s", "b e n i s s o n s", "m i s s o n s"]
+    found = floors_of(Other((sources, targets), (asked[:3], answers)), ErrorRateEvaluation())["replaced_ending"]
+    assert (found["error_rate"], found["word_error_rate"]) == error_rates(expected[:3], answers, asked[:3])
+    for pairs in ((["a b", "c"], ["a b", "d"]), (["c a t"], ["K AE T"])):  # copies; other letters
+        assert "replaced_ending" not in floors_of(Other(pairs, (["a"] * 3, ["b"] * 3)), ErrorRateEvaluation())
 
 
 # Other texts

@@ -13,6 +13,7 @@ import numpy as np
 from attention_research.data.text_to_text import without_prefix
 from attention_research.tasks.error_rate import token_by_token
 from attention_research.tasks.evaluation import Evaluation
+from attention_research.tasks.floors.endings import begin_alike, replaced_endings
 from attention_research.tasks.floors.labels import Floors, evaluated_ids, predicted
 from attention_research.tasks.floors.memory import by_distance, nearest
 from attention_research.tasks.naming import first_words, naming_scores
@@ -86,12 +87,19 @@ def translation_floors(evaluation: Evaluation, data: Any) -> Floors:
 
 
 def transduction_floors(evaluation: Evaluation, data: Any) -> Floors:
-    """The floors "token_by_token", fitted on the scored references (`error_rate.token_by_token`), and
-    "nearest_source"."""
+    """The floors "token_by_token", fitted on the scored references (`error_rate.token_by_token`), and "nearest_source".
+
+    If targets begin as their sources do, "replaced_ending" is added (`endings`).
+    """
     texts, metrics = _Texts(evaluation, data), ("error_rate", "word_error_rate")
-    floor = token_by_token(texts.bare, texts.references)
-    return {name: texts.scored(written, metrics)
-            for name, written in (("token_by_token", floor), ("nearest_source", texts.nearest[0]))}  # fmt: skip
+    written = {
+        "token_by_token": token_by_token(texts.bare, texts.references),
+        "nearest_source": texts.nearest[0],
+    }
+    known = without_prefix(data, texts.training[0]), texts.training[1]
+    if begin_alike(*known):
+        written["replaced_ending"] = replaced_endings(*known, texts.bare)
+    return {name: texts.scored(one, metrics) for name, one in written.items()}
 
 
 def text_to_text_floors(evaluation: Any, data: Any) -> Floors:
