@@ -15,6 +15,7 @@ Four claims of the lectures about the scores are computed from the score functio
 from __future__ import annotations
 
 from attention_research.analysis.parameter_counts import weights_without_biases
+from attention_research.errors import ConfigError
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, train
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND
 from attention_research.studies.results import Results
@@ -80,7 +81,7 @@ def dot_needs_equal_widths(results: Results) -> Verdict:
     try:
         made("dot", 5)
         said = ""
-    except ValueError as error:
+    except ConfigError as error:
         said = str(error)
     equal = made("dot", 3)
     same = bool(jnp.all(equal(query, equal.prepare(keys[..., :3])) == 3.0))
