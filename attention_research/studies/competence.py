@@ -140,8 +140,7 @@ def reached(results: Results, bar: Competence, row: str | None = None) -> Met:
     """Whether a row reaches a bar. The default row is the bar's reference row."""
     row = row or bar.row
     metric = bar.key.split(".", 1)[1].replace("_", " ")
-    worst = -math.inf if bar.higher else math.inf
-    ours = _mean([value for _, value in results.by_seed(row, bar.key, worst).values()], bar.higher)
+    ours = _mean(results.judged(row, bar.key, higher=bar.higher), bar.higher)
     floor = bar.line if bar.line is not None else _floor(results, bar, row)
     met = False
     if ours is not None and floor is not None:

@@ -127,6 +127,10 @@ class Results:
                 found[entry.trial.seed, entry.trial.point] = entry, value
         return found
 
+    def judged(self, row: str, key: str, *, higher: bool) -> list[Any]:
+        """The numbers of all runs of a row, of which a diverged run has the worst."""
+        return [value for _, value in self.by_seed(row, key, -math.inf if higher else math.inf).values()]
+
     def mean(self, row: str, key: str) -> float | None:
         """The mean over the finished seeds of a row; None without any."""
         values = self.values(row, key)
@@ -188,8 +192,7 @@ class Results:
                 continue
             key, theirs = f"evaluate.{metric.name}", self.values(row, f"evaluate.{floor.stored}")
             if self.values(row, key) and theirs:
-                ours = self.by_seed(row, key, -math.inf if metric.higher else math.inf)
-                mean, bound = statistics.fmean(value for _, value in ours.values()), statistics.fmean(theirs)
+                mean, bound = statistics.fmean(self.judged(row, key, higher=metric.higher)), statistics.fmean(theirs)
                 if not (mean > bound if metric.higher else mean < bound):  # NaN misses the floor too
                     missed.append(metric.missed(floor, bound))
         return f"untrained: {' and '.join(missed)}" if missed else ""

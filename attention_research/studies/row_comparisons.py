@@ -44,7 +44,7 @@ def compare(results: Results, better: str, worse: str, key: str = "train.loss", 
 
 def against(results: Results, row: str, key: str, other: str | float = 0.0, *, higher: bool = True) -> Comparison:
     """Compares a row's number with another number of the same runs, given by its key, or with a fixed number."""
-    ours = [value for _, value in results.by_seed(row, key, -math.inf if higher else math.inf).values()]
+    ours = results.judged(row, key, higher=higher)
     theirs = results.values(row, other) if isinstance(other, str) else [other] * len(ours)
     said = other.split(".")[1] if isinstance(other, str) else ""
     in_pairs = len(ours) == len(theirs)
@@ -74,7 +74,7 @@ def near(
     results: Results, row: str, key: str, number: float, margin: Margin | None, *, higher: bool = False
 ) -> Comparison:
     """Tests whether a row's number differs from a fixed number by less than a margin, as `equivalent`."""
-    ours = [value for _, value in results.by_seed(row, key, -math.inf if higher else math.inf).values()]
+    ours = results.judged(row, key, higher=higher)
     theirs = [number] * len(ours)
     found = within(row, "", ours, theirs, key.split(".")[1], margin, in_pairs=True, higher=higher, both=True)
     return learned(results, found, row)
@@ -85,8 +85,7 @@ def apart(results: Results, rows: Sequence[str], key: str, *, higher: bool = Fal
 
     p is multiplied by the number of ordered pairs of rows (Bonferroni's correction). The outcome is never reversed.
     """
-    worst = -math.inf if higher else math.inf
-    runs = {row: [value for _, value in results.by_seed(row, key, worst).values()] for row in rows}
+    runs = {row: results.judged(row, key, higher=higher) for row in rows}
     means = {row: statistics.fmean(values) for row, values in runs.items() if values}
     if len(means) < 2:
         return Comparison("", "", None, "fewer than two rows are measured")
