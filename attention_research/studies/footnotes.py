@@ -16,8 +16,9 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import count, takewhile
 from string import ascii_lowercase
 
-#: The title of the column that becomes footnotes. A cell holds several notes, separated by "; ".
+#: The title of the column that becomes footnotes. A cell holds several notes, separated by "; " (see `cell`).
 NOTES = "notes"
+_SEPARATOR = "; "
 _FOOTNOTE = re.compile(r"^- (?P<letter>[a-z]{1,2}): (?P<note>.+)$", re.MULTILINE)
 
 
@@ -41,6 +42,15 @@ def markdown_table(lines: Sequence[Sequence[str]], *, left: Collection[int] = (0
     return "\n".join([line(lines[0]), f"|{rule}|", *(line(texts) for texts in lines[1:])]) + "\n"
 
 
+def cell(notes: Iterable[str]) -> str:
+    """The cell with these notes. A note's own semicolons become commas, so that it stays one footnote.
+
+    >>> cell(["not run", "", "published in Table 1 (in part; rounded)"])
+    'not run; published in Table 1 (in part, rounded)'
+    """
+    return _SEPARATOR.join(note.replace(_SEPARATOR, ", ") for note in notes if note)
+
+
 def lettered(lines: Sequence[Sequence[str]]) -> tuple[list[list[str]], dict[str, str]]:
     """The table with a letter in place of each note, and the note of each letter.
 
@@ -50,9 +60,9 @@ def lettered(lines: Sequence[Sequence[str]]) -> tuple[list[list[str]], dict[str,
     if NOTES not in lines[0]:
         return [list(line) for line in lines], {}
     column = list(lines[0]).index(NOTES)
-    notes = dict.fromkeys(note for line in lines[1:] for note in line[column].split("; ") if note)
+    notes = dict.fromkeys(note for line in lines[1:] for note in line[column].split(_SEPARATOR) if note)
     letters = dict(zip(notes, _letters(), strict=False))
-    short = lambda cell: ", ".join(letters[note] for note in cell.split("; ") if note)
+    short = lambda text: ", ".join(letters[note] for note in text.split(_SEPARATOR) if note)
     body = [[short(text) if i == column else text for i, text in enumerate(line)] for line in lines[1:]]
     return [list(lines[0]), *body], {letter: note for note, letter in letters.items()}
 
@@ -86,7 +96,7 @@ def parse(text: str) -> list[list[str]]:
         return cells
     column = cells[0].index(NOTES)
     for line in cells[1:]:
-        line[column] = "; ".join(notes.get(letter, letter) for letter in line[column].split(", ") if letter)
+        line[column] = _SEPARATOR.join(notes.get(letter, letter) for letter in line[column].split(", ") if letter)
     return cells
 
 

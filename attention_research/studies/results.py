@@ -197,18 +197,18 @@ class Results:
                     missed.append(metric.missed(floor, bound))
         return f"untrained: {' and '.join(missed)}" if missed else ""
 
-    def notes(self, row: str) -> str:
-        """The note of a row: not run and why, missing seeds, stopped early, stale, task not learned, and others."""
+    def notes(self, row: str) -> list[str]:
+        """The notes of a row: not run and why, missing seeds, stopped early, stale, task not learned, and others."""
         entries = self.of(row)
         if not entries:
             printed = any(row == one.id and one.scales == () for one in self.rows)
-            return "published numbers only" if printed else f"not run at {self.scale}"
+            return ["published numbers only" if printed else f"not run at {self.scale}"]
         missing = [entry for entry in entries if entry.result is None]
         reasons = list(dict.fromkeys(entry.reason for entry in missing))
         said = []
         if missing:
             count = "" if len(missing) == len(entries) else f"{len(missing)} of {len(entries)} trials "
-            said.append(count + "; ".join(reasons))
+            said.append(count + ", ".join(reasons))
         said += dict.fromkeys(
             f"diverged ({e.result['diverged']})" for e in entries if e.result and e.result["diverged"]
         )
@@ -224,7 +224,7 @@ class Results:
         said += dict.fromkeys(entry.state.note for entry in entries if entry.stale)
         if row in self.marked and OLD in {entry.state for entry in entries}:
             said.append(MARK)
-        return "; ".join([*said, *filter(None, [self.untrained(row), competence.note(self, row)])])
+        return [*said, *filter(None, [self.untrained(row), competence.note(self, row)])]
 
     @property
     def shows_training(self) -> bool:

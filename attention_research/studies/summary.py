@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.errors import RunError
-from attention_research.studies import figures, floors, report, tables, verdict_text, verdicts
+from attention_research.studies import figures, floors, footnotes, report, tables, verdict_text, verdicts
 from attention_research.studies.results import Results
 from attention_research.studies.study_folder import identity
 from attention_research.training.workdir import json_text, write_text
@@ -61,7 +61,7 @@ def _row_json(found: Results, row: str, name: str) -> dict[str, Any]:
             cell = found.cell(row, column, point)
             key = column.key if point is None else f"{column.key}@{point}"
             cells[key] = {"mean": cell.mean, "deviation": cell.deviation, "values": list(cell.values)}
-    return {"row": name, "id": row, "cells": cells, "notes": found.notes(row)}
+    return {"row": name, "id": row, "cells": cells, "notes": footnotes.cell(found.notes(row))}
 
 
 def answer(summary: Mapping[str, Any], *, as_json: bool = False) -> int:

@@ -37,8 +37,8 @@ def table(results: Results) -> list[list[str]]:
         texts = [results.cell(row.id, column, point).text for column, point in columns]
         paper = [cells.get(row.id, {}).get(name, "") for name in printed]
         source = cells.get(row.id, {}).get(SOURCE, "")
-        notes = [results.notes(row.id), f"published in {source}" if source else ""]
-        lines.append([row.name, *texts, *paper, str(done), "; ".join(filter(None, notes))])
+        notes = [*results.notes(row.id), f"published in {source}" if source else ""]
+        lines.append([row.name, *texts, *paper, str(done), footnotes.cell(notes)])
     for name, numbers in floors.lines(results.floors):
         texts = [column.text(numbers[column.key]) if column.key in numbers else "" for column, _ in columns]
         if any(texts):

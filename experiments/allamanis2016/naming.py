@@ -4,8 +4,8 @@
 
 The paper's data are ten Java projects, with one model for each. Here the data are the Python standard library of the
 running interpreter, split by top-level module, so that modules of test functions are not in the training data. The
-published F1 are quoted from memory and are for other data. Compare the rows with each other and with the two baselines
-(the most frequent name, and the first sub-tokens of the body), not with the published column.
+published F1 is for other data. Compare the rows with each other and with the two baselines (the most frequent name, and
+the first sub-tokens of the body), not with the published column.
 
 `attention` stands for the paper's "standard attention". It is Bahdanau's attention over a bidirectional LSTM (the
 pointer-generator without its pointer). `tf_idf` returns the names of the nearest bodies and trains nothing.
@@ -159,7 +159,6 @@ STUDY = Study(
         Column("measure.floor_f1", "baseline F1", fixed(1), spread=False),
     ),
     published="naming.csv",
-    compared={"measure.f1": "F1"},
     claims="../claims.csv",
     figures=(draw_tables,),
     competence=(Competence("copy_attention", "measure.f1", "tf_idf", higher=True),),

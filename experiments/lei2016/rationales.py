@@ -242,8 +242,7 @@ STUDY = Study(
     },
     figures=(draw_curves, draw_reviews, draw_real),
     notes=(
-        "Published cells: BeerAdvocate, quoted from memory. A secondary source confirms three of them to the "
-        "percent: 38, 80 and 96 for appearance. Ours are "
+        "Published cells: BeerAdvocate, appearance, rounded to the percent; we could not read the other cells. Ours are "
         "for generated reviews; only the order of the rows can be compared.",
         "Soft attention rates the whole text; its selected words and precision are those of its top words.",
     ),

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,18 @@ def test_every_published_cell_has_a_row_and_nothing_is_drawn_without_results(nam
     assert len(table(bare)) == 1 + len(study.rows)
     if name != "narang2021/table1":  # its steps a second are recorded separately
         assert [draw(bare, tmp_path) for draw in study.figures] == [None] * len(study.figures)
+
+
+#: Published columns that hold texts.
+TEXTS = {"training", "complexity per layer", "sequential operations", "maximum path length"}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_published_cells_are_numbers_with_a_source_that_was_read(name, studies):
+    for row, cells in published(studies[name]).items():
+        assert cells["source"].strip() and "from memory" not in cells["source"], row
+        for column in set(cells) - {"source", "differs", *TEXTS}:
+            assert re.search(r"\d|^x$|^no generalisation$", cells[column]), (row, column)
 
 
 def test_a_measurement_of_several_learning_rates_chooses_on_validation_examples(studies):

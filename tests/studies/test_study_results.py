@@ -55,7 +55,7 @@ def test_a_seed_that_diverged_leaves_a_cell_without_a_deviation(value):
 )
 def test_a_row_below_the_floor_is_untrained(changed, mark):
     found = results_of({"a": {**TRAINED, **changed}})
-    assert found.untrained("a") == found.notes("a") == mark
+    assert found.untrained("a") == mark and found.notes("a") == [mark] * bool(mark)
 
 
 def test_a_row_with_a_diverged_run_is_below_the_floor():
@@ -75,7 +75,7 @@ def test_a_row_with_a_diverged_run_is_below_the_floor():
 )
 def test_speed_is_that_of_rows_trained_together_where_it_is_trainings(columns, note):
     found = results_of({"a": {"train.loss": [3.9, 4.1], "train.replicas": [2, 2]}}, columns=columns)
-    assert found.notes("a") == note
+    assert found.notes("a") == [note]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ PARSED = {"evaluate.flat_f1": [30.0, 31.0]}
     ],
 )
 def test_a_parser_below_one_bracket_is_untrained(f1, mark):
-    assert results_of({"a": {**PARSED, "evaluate.f1": f1}}).notes("a") == mark
+    assert results_of({"a": {**PARSED, "evaluate.f1": f1}}).notes("a") == [mark] * bool(mark)
 
 
 def test_powers_are_fitted_within_a_seed():

@@ -308,7 +308,7 @@ def test_a_diverged_trial_counts_though_it_has_no_loss():
     results = dataclasses.replace(results, entries=(*results.entries, gone))
     found = compare(results, "a", "b")
     assert found.clear and "against diverged (b)" in found.text
-    assert results.notes("b") == "diverged (step 3: the loss is nan)"
+    assert results.notes("b") == ["diverged (step 3: the loss is nan)"]
 
 
 ABLATION = {
