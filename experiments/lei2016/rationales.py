@@ -242,8 +242,8 @@ STUDY = Study(
     },
     figures=(draw_curves, draw_reviews, draw_real),
     notes=(
-        "Published cells: BeerAdvocate, appearance, rounded to the percent; we could not read the other cells. Ours are "
-        "for generated reviews; only the order of the rows can be compared.",
+        "Published cells: BeerAdvocate, appearance, rounded to the percent; we could not read the other cells. Ours "
+        "are for generated reviews; only the order of the rows can be compared.",
         "Soft attention rates the whole text; its selected words and precision are those of its top words.",
     ),
 )
