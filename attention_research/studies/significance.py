@@ -150,5 +150,5 @@ def agreement(results: Results, cells: dict[str, dict[str, str]]) -> list[str]:
         given = [count for row in pairs if (count := results.mean(row, "inspect.parameters")) is not None]
         if len(given) == len(pairs) > 4 and len(set(given)) > 1:
             found += f", with the number of parameters held fixed {partial_rank_correlation(ours, there, given)}"
-        said.append(f"Spearman's rank correlation of our {titles.get(key, key)} with the printed {printed}: {found}.")
+        said.append(f"Spearman's rank correlation of our {titles.get(key, key)} with the published {printed}: {found}.")
     return said

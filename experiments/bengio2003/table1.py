@@ -126,8 +126,8 @@ STUDY = Study(
     verdicts=VERDICTS,
     notes=(
         "Our copy of the corpus lacks the marks of paragraphs, 19,849 tokens of 1,181,041, and is harder: Kneser-Ney "
-        "with n = 5 has a perplexity 2.7 % above the printed one. The two columns of ratios divide by the perplexity "
-        "of this model, ours by ours and the printed ones by the printed one.",
+        "with n = 5 has a perplexity 2.7 % above the published one. The two columns of ratios divide by the perplexity "
+        "of this model, ours by ours and the published ones by the published one.",
         "The vocabulary has 17,904 words and the merged rare words; that of the paper has 16,383. Perplexities are per "
         "token, punctuation included.",
     ),

@@ -150,8 +150,8 @@ STUDY = Study(
         "paper": Scale(
             f"{CONFIG}:gru",
             seeds=3,
-            note="44 epochs for the row GRU 2 x 64, as printed, 30 for each attention, 10 for the larger models (the "
-            "printed Transformer had up to 780).",
+            note="44 epochs for the row GRU 2 x 64, as published, 30 for each attention, 10 for the larger models (the "
+            "published Transformer had up to 780).",
         ),
     },
     columns=(

@@ -6,7 +6,7 @@ The paper prints its numbers in the text: for the best model over all experiment
 0.5, no attention), for the best one of each experiment, and for simple recurrent networks (SRN) with and without
 attention. It also prints two curves: the best model by the share of commands in training, and the best model for the
 new verb jump by the number of composed commands with jump in training. A row is one of these models on one split
-(`data.scan`). The numbers are shares of wrong commands, 100 minus the printed shares of right ones.
+(`data.scan`). The numbers are shares of wrong commands, 100 minus the published shares of right ones.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ STUDY = Study(
         "paper": Scale(
             f"{CONFIG}:cpu",
             seeds=3,
-            note="The printed number is for another edition of the plays, and for 20 random batches of the validation "
-            "text; ours is for all of it.",
+            note="The published number is for another edition of the plays, and for 20 random batches of the "
+            "validation text; ours is for all of it.",
         ),
     },
     columns=(PARAMETERS, FLOPS, Column(NATS, "nats a character", fixed(3), better="lower")),

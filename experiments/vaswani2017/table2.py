@@ -114,7 +114,7 @@ STUDY = Study(
         Row("big", "Transformer (big)", settings={"variant": "vaswani_big", "hours": 84.0, **P100}),
         Row(
             "big_early",
-            "Transformer (big), En-Fr as first printed",
+            "Transformer (big), En-Fr as first published",
             settings={"variant": "vaswani_big", "hours": 84.0, **P100},
         ),
     ),

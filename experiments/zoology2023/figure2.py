@@ -97,8 +97,8 @@ STUDY = Study(
     },
     figures=(draw_by_width,),
     notes=(
-        "The printed accuracies are read off the figure, to 1 or 3 points, and belong to the best of the four rates. "
-        "They stand beside each rate. RWKV is version 4 in the paper and 7 here, so that its printed number is only in "
-        "the figure below.",
+        "The published accuracies are read off the figure, to 1 or 3 points, and belong to the best of the four rates. "
+        "They stand beside each rate. RWKV is version 4 in the paper and 7 here, so that its published number is only "
+        "in the figure below.",
     ),
 )

@@ -152,7 +152,7 @@ def test_a_table_reports_its_agreement_with_the_published_one():
     columns = (Column("train.loss", "loss"),)
     told = lambda rows, cells: agreement(results_of(rows, compared={"train.loss": "PPL"}, columns=columns), cells)
     whole, partial = rank_correlation(losses, printed), partial_rank_correlation(losses, printed, counts)
-    line = f"Spearman's rank correlation of our loss with the printed PPL: {whole}"
+    line = f"Spearman's rank correlation of our loss with the published PPL: {whole}"
     assert told(rows, cells) == [f"{line}, with the number of parameters held fixed {partial}."]
     four = {name: of for name, of in rows.items() if name != "e"}
     assert told(four, cells) == [f"{line.split(':')[0]}: {rank_correlation(losses[:4], printed[:4])}."]
