@@ -155,8 +155,11 @@ def words_to_weigh(section: Section, sections: list[Section]) -> Broken:
         return None
     if section.kind == "image_classifier":
         return "pooling.kind", f"{kind} weighs words, and a picture has none"
-    given = f"{encoder} gives {OTHER_STATES[encoder]}" if encoder in OTHER_STATES else ""
-    return ("pooling.kind", f"{kind} weighs words, and {given}") if given else None
+    if encoder in OTHER_STATES:
+        return "pooling.kind", f"{kind} weighs words, and {encoder} gives {OTHER_STATES[encoder]}"
+    if section.kind == "pair_classifier" and kind != "token_weight":
+        return "pooling.kind", f"{kind} weighs words by their documents, which pairs of sequences lack"
+    return None
 
 
 def a_class_token_to_read(section: Section, sections: list[Section]) -> Broken:

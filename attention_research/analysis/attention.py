@@ -183,7 +183,8 @@ def map_reader(
 
 def reads_source_first(length: int, batch: Mapping[str, np.ndarray]) -> bool:
     """Whether maps of `length` queries are those of a stack that reads the source and then the text of a batch."""
-    return all(name in batch for name in SIDES) and length == sum(batch[name].shape[1] for name in SIDES)
+    lengths = [batch[name].shape[1] for name in SIDES if name in batch]
+    return len(lengths) == len(SIDES) and all(lengths) and length == sum(lengths)
 
 
 def are_projections(keys: int, others: int, columns: str, batch: Mapping[str, np.ndarray]) -> bool:

@@ -44,16 +44,17 @@ Row = dict[str, np.ndarray]
 def sample_passes(trained: Trained, *, split: str, examples: int) -> list[Pass]:
     """The passes of up to `EXAMPLES` examples of a sample: the one of median length, then a shorter and a longer one.
 
+    Their texts are cut after `LONGEST` tokens, and their maps are whole (see `shortened`).
     Empty if the model has no attention between tokens.
     """
     label = partial(labels, trained.data.tokenizer)
     read = map_reader(trained.trainer.structure, trained.model(), label)
     found: list[Pass] = []
     for number, row in enumerate(_rows(trained, split, examples), start=1):
-        if sum(one.weights.size for each in found for one in each.maps) > MOST_WEIGHTS:
+        if sum(shortened(one).weights.size for each in found for one in each.maps) > MOST_WEIGHTS:
             break
         for of, batch in _readings(trained, row):
-            maps = tuple(map(_cut, read(batch, of)))
+            maps = read(batch, of)
             if not maps:
                 return []
             shown = {name: _text(trained, batch[name][0]) for name in SIDES if name in batch}
@@ -108,7 +109,7 @@ def _padded(trained: Trained, tokens: list[int]) -> np.ndarray:
 
 
 def _text(trained: Trained, tokens: np.ndarray) -> str:
-    """The tokens as text, cut as the maps are. A row of a language model may hold several sentences."""
+    """The tokens as text, cut as the maps that are shown. A row of a language model may hold several sentences."""
     kept = [int(token) for token in tokens if token != PAD]
     shown = np.asarray(kept[:LONGEST])
     sentences = np.split(shown, np.flatnonzero(shown == EOS) + 1)
@@ -116,8 +117,8 @@ def _text(trained: Trained, tokens: np.ndarray) -> str:
     return " ".join(texts) + (" …" if len(kept) > LONGEST else "")
 
 
-def _cut(one: AttentionMap) -> AttentionMap:
-    """The map of the first `LONGEST` tokens."""
+def shortened(one: AttentionMap) -> AttentionMap:
+    """The map of the first `LONGEST` tokens, as it is shown."""
     return dataclasses.replace(
         one, queries=one.queries[:LONGEST], keys=one.keys[:LONGEST], weights=one.weights[:, :, :LONGEST, :LONGEST]
     )

@@ -56,7 +56,11 @@ def identity(resolved: dict[str, Any]) -> str:
 
 
 def without_defaults(resolved: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a resolved config that resolution would not fill in. Resolving them gives the config again.
+    """The settings of a resolved config that resolution would not fill in.
+
+    Resolving them gives the config again, except where an inner section has the default of its signature and an outer
+    section of the same kind, from which resolution would inherit, has another value. Different configs keep different
+    settings.
 
     A section keeps its ``kind`` or is left out completely. Kinds and settings that are unknown to this version of the
     code stay unchanged.

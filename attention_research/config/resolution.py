@@ -279,17 +279,28 @@ def _over(base: Raw, given: dict[str, Any], family: str, where: str) -> Raw:
         _known_kind(family, given["kind"], f"{where}.kind")
         if given["kind"] != base.kind:
             return Raw(given, written)
-    return Raw(_merged(base.values, given), {**base.written, **written})
+    return Raw(_merged(base.values, given, family), {**base.written, **written})
 
 
-def _merged(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    result = dict(base)
+def _merged(base: dict[str, Any], given: dict[str, Any], family: str) -> dict[str, Any]:
+    """The given settings of a section over those of a section of the same kind, and so on for its child sections."""
+    settings, result = _settings_of(family, base.get("kind", _first(family))), dict(base)
     for key, value in given.items():
-        old = result.get(key)
-        if isinstance(old, dict) and isinstance(value, dict) and value.get("kind", old.get("kind")) == old.get("kind"):
-            value = _merged(old, value)
+        setting = settings.get(key)
+        if setting is not None and setting.section is not None and not setting.many:
+            usual = setting.default if isinstance(setting.default, dict) else {"kind": _first(setting.family)}
+            old, new = _long(result.get(key)), _long(value)
+            if isinstance(old, dict) and isinstance(new, dict):
+                kind = old.get("kind", usual["kind"])
+                if new.get("kind", kind) == kind:
+                    value = _merged(old, new, setting.family)
         result[key] = value
     return result
+
+
+def _long(section: Any) -> Any:
+    """The short form of a section, its kind, in the long form."""
+    return {"kind": section} if isinstance(section, str) else section
 
 
 def _fitting(there: Any, setting: schema.Setting) -> Raw | list[Raw] | None:

@@ -133,6 +133,8 @@ class CheckpointFolder:
         parts = {part: self._id(part) for part in KEYS}
         if self.type in ENDING and parts[EOS] is None:
             raise self.wrong("config.json", "no key 'eos_token_id'; expected the token that ends a text")
+        if self.type in ENDING and parts[BOS] is None:
+            raise self.wrong("config.json", "no key 'decoder_start_token_id'; expected the token that begins a text")
         missing = [name for part, name in NAMED[self.type].items() if self.type == "bert" and parts[part] is None]
         if self.tokens and missing:
             raise ConfigError(f"{self.path}: the vocabulary has no token {missing[0]}, which a BERT needs")

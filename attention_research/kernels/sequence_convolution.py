@@ -35,6 +35,8 @@ def sequence_convolution(
     of_taps = mask is not None and mask.ndim == 3
     sizes = check_shapes(x=(x, "B T D"), kernel=(kernel, "W D O"), mask=(mask, "B T W" if of_taps else "B T"))
     W, T, stride = sizes["W"], sizes["T"], 1
+    if not 0 <= left < W:
+        raise ValueError(f"left: expected 0 to {W - 1}, got {left}")
     if mask is not None and not of_taps:
         x = jnp.where(mask[..., None], x, jnp.zeros_like(x))
     x = jnp.pad(x, [(0, 0), (dilation * left, dilation * (W - 1 - left)), (0, 0)])

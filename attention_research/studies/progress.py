@@ -187,16 +187,22 @@ def last_entry(metrics: Path) -> dict | None:
 
 
 def last_entries(metrics: Path) -> list[dict]:
-    """The last complete training entries of a ``metrics.jsonl``, from its last 8 KiB."""
-    try:
-        with open(metrics, "rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - _TAIL_BYTES))
-            tail = file.read()
-    except OSError:
-        return []
-    lines = map(logged, tail.split(b"\n"))  # the first line may be cut, and the last may be incomplete
-    return [entry for entry in lines if entry is not None and entry["split"] == "train"]
+    """The last complete training entries of a ``metrics.jsonl``: those of its last 8 KiB, or more if these do not hold
+    all entries of the last step, of which replicas write one each."""
+    size = _TAIL_BYTES
+    while True:
+        try:
+            with open(metrics, "rb") as file:
+                start = max(0, file.seek(0, 2) - size)
+                file.seek(start)
+                tail = file.read()
+        except OSError:
+            return []
+        lines = map(logged, tail.split(b"\n"))  # the first line may be cut, and the last may be incomplete
+        found = [entry for entry in lines if entry is not None and entry["split"] == "train"]
+        if not start or (found and found[0]["step"] < found[-1]["step"]):
+            return found
+        size *= 4
 
 
 def _labelled(shown: State) -> list[str]:

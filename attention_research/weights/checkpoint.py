@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -56,6 +56,7 @@ class Loaded:
     parameters: dict[str, jax.Array]
     numbering: Numbering
     statistics: dict[str, jax.Array] = dataclasses.field(default_factory=dict)
+    unread: tuple[str, ...] = ()  # the folder's tensors that have no place in our model, such as a head
 
     def tokenizer(self) -> HuggingFaceTokenizer:
         """The vocabulary of the folder, in our ids."""
@@ -72,7 +73,8 @@ def load(path: Path | str, overrides: Iterable[tuple[str, str]] = ()) -> Loaded:
     """The model of a folder that `save_pretrained` wrote: BERT, GPT-2, Marian, T5 or ViT.
 
     Raises ConfigError, one line, if the folder is not a checkpoint, the weights are not safetensors, a setting needs
-    equations that are not implemented here, or a tensor is missing or has another shape.
+    equations that are not implemented here, or a tensor is missing, has another shape, belongs to a layer that
+    config.json does not count, or is an adapter.
 
     The module of a folder, inside a traced function:
 
@@ -84,21 +86,23 @@ def load(path: Path | str, overrides: Iterable[tuple[str, str]] = ()) -> Loaded:
     for key, expected in module.EXPECTED.items():
         if (found := folder.config.get(key, expected)) != expected:
             raise ConfigError(f"{folder.path / 'config.json'}: {key} is {found!r}; ours has {expected!r}")
-    theirs = tensors.read(folder)
+    theirs = tensors.Tensors(tensors.read(folder))
     with _fitting(folder):
         given = _given(folder, module, theirs)
     config = resolve(given, overrides, spec=str(path))
     parts = build_experiment(config)
     structure, wanted, _ = abstract(lambda rngs: parts.model(rngs=rngs))
     with _fitting(folder):
-        arrays = tensors.converted(folder, theirs, module.entries(folder, theirs), module.layers(folder))
+        entries, layers = module.entries(folder, theirs), module.layers(folder)
+        arrays = tensors.converted(folder, theirs, entries, layers)
+        unread = tensors.left(folder, theirs, entries, layers)
         arrays = vit.fitted(arrays, wanted) if module is vit else arrays
     for name in sorted(wanted.keys() | arrays.keys()):
         ours, given = (tuple(one[name].shape) if name in one else None for one in (wanted, arrays))
         if ours != given:
             raise ConfigError(f"{folder.path}: {name} is {ours} in our model and {given} of the folder's tensors")
     parameters = {name: jnp.asarray(arrays[name], x.dtype) for name, x in wanted.items()}
-    return Loaded(config, structure, parameters, folder.numbering)
+    return Loaded(config, structure, parameters, folder.numbering, unread=unread)
 
 
 @contextmanager
@@ -139,11 +143,14 @@ def written(loaded: Loaded, into: Path, source: str, files: list[dict[str, str]]
         with Checkpoints(into, trainer.settings, report) as checkpoints:
             checkpoints.save(0, state)
     count = sum(array.size for array in loaded.parameters.values())
+    if loaded.unread:
+        rest = f" and {len(loaded.unread) - 3} more" if len(loaded.unread) > 3 else ""
+        report(f"tensors of {source} without a place in this model: {', '.join(loaded.unread[:3])}{rest}")
     report(f"{into} · {count:,} parameters of {source}")
     return loaded
 
 
-def _given(folder: CheckpointFolder, module: ModuleType, theirs: dict[str, np.ndarray]) -> dict[str, Any]:
+def _given(folder: CheckpointFolder, module: ModuleType, theirs: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The config in the form of a config file."""
     model, length = module.model(folder, theirs)
     shared = {"task": {"kind": module.TASK}, "model": model, "training": TRAINING}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,10 @@ def refuse_others(folder: CheckpointFolder, tensors: Mapping[str, np.ndarray], c
     for name, first in copies.items():
         if {name, first} <= tensors.keys() and not np.array_equal(tensors[name], tensors[first]):
             raise ConfigError(f"{folder.path}: tensor {name} differs from {first}; ours has one for both")
+
+
+#: Names of masks and positions that some checkpoints store.
+COMPUTED = re.compile(r"(^|\.)(attn\.bias|attn\.masked_bias|position_ids)$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,3 +160,43 @@ def converted(
         return np.stack(of_layers)
 
     return {entry.ours: whole(entry) for entry in entries}
+
+
+class Tensors(Mapping[str, np.ndarray]):
+    """Tensors by name. `were_read` has the names of those that were read."""
+
+    def __init__(self, tensors: Mapping[str, np.ndarray]):
+        self._tensors = tensors
+        self.were_read: set[str] = set()
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        found = self._tensors[name]
+        self.were_read.add(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+def left(
+    folder: CheckpointFolder, tensors: Tensors, entries: Iterable[Entry], layers: Mapping[str, int]
+) -> tuple[str, ...]:
+    """The tensors that were not read, except for masks and positions that are computed here.
+
+    Raises ConfigError for the tensor of a layer beyond the last one, and for an adapter that is not merged: without
+    them, the model would be another one.
+    """
+    for entry in entries:
+        if "{}" in entry.theirs:
+            count = next(number for start, number in layers.items() if entry.ours.startswith(start))
+            if (beyond := entry.theirs.format(count)) in tensors:
+                which = f"of layer {count + 1}; config.json has {count} layers"
+                raise ConfigError(f"{folder.path}: tensor {beyond} is {which}")
+    found = sorted(name for name in tensors.keys() - tensors.were_read if not COMPUTED.search(name))
+    adapter = next((name for name in found if "lora_" in name), None)
+    if adapter is not None:
+        raise ConfigError(f"{folder.path}: tensor {adapter} is part of an adapter; merge it into the weights first")
+    return tuple(found)

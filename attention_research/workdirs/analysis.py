@@ -13,6 +13,7 @@ probe     how well a probe predicts the position from the states of each layer o
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -25,7 +26,7 @@ from attention_research.analysis import head_statistics, position_probe, rollout
 from attention_research.analysis.attention import INPUT, PLACES, Attention, AttentionMap, Layers, Pass
 from attention_research.analysis.attention_page import page as attention_page
 from attention_research.analysis.example_maps import example_maps, layers_at
-from attention_research.analysis.sample_passes import sample_passes
+from attention_research.analysis.sample_passes import sample_passes, shortened
 from attention_research.errors import ConfigError, RunError
 from attention_research.models.architecture import masked_layers
 from attention_research.studies import document
@@ -60,7 +61,7 @@ def analyze(
     found, figures = _of_sample(trained, folder, what, split, examples, line)
     if {"maps", "rollout"} & {*what}:
         passes = sample_passes(trained, split=split, examples=examples)
-        figures = _of_passes(trained, folder, what, passes, found, line) + figures
+        figures = _of_passes(trained, folder, what, passes, found, _line(trained, f"an example of {split}")) + figures
     if "probe" in what and trained.config.resolved["model"]["kind"] == "transformer_decoder":
         found["probe"] = position_probe.of_run(trained, 0, examples=examples, probed=2 * examples, split=split)
         figures.append(pictures.draw_probe(found["probe"], folder / "probe.png", line))
@@ -148,6 +149,8 @@ def _of_passes(
 ) -> list[Figure]:
     """Adds the numbers of these passes to `found`, writes their page, and draws those of the first example."""
     figures: list[Figure] = []
+    whole = [one for one in passes if one.example == 1]
+    passes = [dataclasses.replace(one, maps=tuple(map(shortened, one.maps))) for one in passes]
     first = [one for one in passes if one.example == 1]
     if "maps" in what and passes:
         found["maps"] = [_read(one) for one in passes]
@@ -155,13 +158,15 @@ def _of_passes(
         for one in first:
             figures.append(pictures.draw_maps(one, _facts(trained), folder / f"maps_{one.of.replace(' ', '_')}.png"))
     keys = {title: "_".join(place) for place, (title, *_) in PLACES.items()}
-    for shown in first[0].maps if "rollout" in what and first else ():
+    for shown in whole[0].maps if "rollout" in what and whole else ():
         square = shown.weights.shape[2] == shown.weights.shape[3] and shown.title in keys
         if square and "self_attention" in keys[shown.title] and not shown.columns.startswith("projections"):
             if not shown.layers.whole:
                 found.setdefault("left_out", {}).setdefault("rollout", []).append(_skips_layers(shown))
                 continue
             key, reached = keys[shown.title], rollout.rollout(shown.weights)
+            shown = shortened(shown)
+            reached = reached[:, : len(shown.queries), : len(shown.keys)]
             numbers = {"queries": shown.queries, "keys": shown.keys, "last_layer": reached[-1].round(4).tolist()}
             found.setdefault("rollout", {})[key] = numbers
             figures.append(pictures.draw_rollout(shown, reached, folder / f"rollout_{key}.png", line))

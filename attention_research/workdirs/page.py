@@ -23,6 +23,9 @@ from attention_research.workdirs.reading import Run
 
 _SAMPLES = {"source": "source", "reference": "reference", "translation": "model"}
 
+#: The tasks of models that write text, unless they only fill in tokens. (The class of the model would import JAX.)
+WRITING = ("translation", "text_to_text", "coverage", "captioning")
+
 
 def report(folder: Path, output: Path | None = None) -> Path:
     """Writes the page of the run or study in a folder, by default to report.html in the folder. Returns its path.
@@ -142,7 +145,8 @@ def _text(sample: str | Sequence[str]) -> str:
 def _config(run: Run) -> list[str]:
     given = flat(run.config.given)
     lines = [[path, spell(value)] for path, value in flat(run.config.resolved).items()]
-    said = [line for line in lines if line[0] in given]
+    # A section may be given as its kind alone.
+    said = [line for line in lines if line[0] in given or line[0].removesuffix(".kind") in given]
     titles = ["setting", "value"]
     return [
         f"<p>{len(said)} settings were given, by the file or on the command line; the others are defaults, or flow from"
@@ -175,11 +179,13 @@ def _commands(run: Run) -> list[str]:
     program, *words = [str(word) for word in run.environment.get("command", ())] or [""]
     name = "attention-research" if Path(program).name in ("attention-research", "__main__.py") else program
     made = [shlex.join([name, *words])] if program else []
-    workdir = shlex.quote(str(run.folder))
+    workdir, config = shlex.quote(str(run.folder)), run.config.resolved
+    given = "picture.png" if config["task"]["kind"] == "captioning" else "-"
+    writes = config["task"]["kind"] in WRITING and config["model"]["kind"] != "transformer_encoder"
     return [
         *made,
         f"attention-research evaluate --workdir={workdir}",
-        f"attention-research generate --workdir={workdir} --input=-",
+        *([f"attention-research generate --workdir={workdir} --input={given}"] if writes else []),
         f"attention-research export --workdir={workdir} model.safetensors",
         f"attention-research report {workdir}",
     ]

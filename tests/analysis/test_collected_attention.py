@@ -119,6 +119,13 @@ def test_a_model_without_a_source_has_one_kind(small):
     assert list(maps_of(small(kind="transformer_decoder"))) == ["decoder self-attention"]
 
 
+def test_an_empty_source_is_no_source(small):
+    """Language models on running text without a context have batches with a source of no tokens."""
+    batch = {"source": np.zeros((1, 0), np.int32), "target": np.asarray([TARGET], np.int32)}
+    (one,) = map_reader(*small(kind="transformer_decoder"), label)(batch, OUTPUT)
+    assert one.rows == "model output tokens" and one.queries == tuple(label(TARGET))
+
+
 def test_a_row_that_begins_within_a_text_names_the_token_before_it(small):
     read = map_reader(*small(kind="transformer_decoder"), label)
     batch = {"target": np.asarray([TARGET], np.int32), "target_before": np.asarray([SOURCE[0]], np.int32)}

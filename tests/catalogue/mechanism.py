@@ -116,7 +116,7 @@ class Mechanism:
     def __post_init__(self) -> None:
         kernel = inspect.unwrap(self.function)
         signature = inspect.signature(kernel)
-        left_out = {*self.without.split(), *self.settings}
+        left_out = {*self.without.split(), *self.settings, "scale"}
         found = {name: axes_of(one.annotation) for name, one in signature.parameters.items() if name not in left_out}
         renamed = lambda axes: " ".join("T" if self.itself and word == "S" else word for word in axes.split(" "))
         derived = {name: renamed(axes[0]) for name, axes in found.items() if axes}
@@ -148,6 +148,12 @@ class Mechanism:
         """ "float", "bool", "int" or "key"."""
         words = self.inputs[argument].split()
         return words[0] if words and words[0] in ("bool", "int", "key") else "float"
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the kernel has an argument `scale` that may be an array."""
+        scale = inspect.signature(inspect.unwrap(self.function)).parameters.get("scale")
+        return scale is not None and ("Scale" in str(scale.annotation) or bool(axes_of(scale.annotation)))
 
     def floats(self) -> list[str]:
         """The arguments that have a gradient."""

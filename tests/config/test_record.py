@@ -124,7 +124,6 @@ SAID = [
 
 @pytest.mark.parametrize("overrides", SAID, ids=str)
 def test_the_reduced_config_resolves_to_the_same(toy, overrides):
-    """Two configs therefore have the same identity only if they resolve to the same config."""
     resolved = resolve(toy, overrides).resolved
     assert resolve(identity.without_defaults(resolved)).resolved == resolved
 

@@ -142,6 +142,22 @@ def test_nested_sections_merge_by_the_same_rule(toy):
     assert at(config, "model.decoder.self_attention.inner") == {"kind": "scale", "rate": 1.0}
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner", "expected"),
+    [
+        ("scale", {"rate": 2.0}, {"kind": "scale", "rate": 2.0}),
+        ({"kind": "scale", "rate": 3.0}, "scale", {"kind": "scale", "rate": 3.0}),
+        ("scale", "layer_norm", {"kind": "layer_norm", "width": 8, "epsilon": 1e-6}),
+        ({"epsilon": 0.5}, {"kind": "layer_norm", "width": 3}, {"kind": "layer_norm", "width": 3, "epsilon": 0.5}),
+        ({"epsilon": 0.5}, {"kind": "scale"}, {"kind": "scale", "rate": 1.0}),
+    ],
+)
+def test_a_nested_section_may_be_written_as_its_kind(toy, outer, inner, expected):
+    toy["model"]["self_attention"] = {"kind": "relative", "inner": outer}
+    toy["model"]["encoder"] = {"self_attention": {"inner": inner}}
+    assert at(resolve(toy), "model.encoder.self_attention.inner") == expected
+
+
 def test_a_child_without_default_and_without_a_namesake_is_the_first_kind(toy):
     toy["model"]["self_attention"] = "relative"
     assert at(resolve(toy), "model.self_attention.inner.kind") == "layer_norm"

@@ -335,6 +335,9 @@ UNREAD = {
     "words of two texts": ("classification/long_range:retrieval", {"encoder": {"kind": "perceiver"},
                                                                    "pooling": {"kind": "idf"}},
                            "config.model.pooling.kind: idf weighs words, and perceiver gives latents"),
+    "documents of pairs": ("classification/long_range:retrieval", {"pooling": {"kind": "idf"}},
+                           "config.model.pooling.kind: idf weighs words by their documents, which pairs of sequences "
+                           "lack"),
     "words of a picture": ("images/residual", {"pooling": {"kind": "idf"}},
                            "config.model.pooling.kind: idf weighs words, and a picture has none"),
     "a class token among latents": ("images/vision_transformer", {"encoder": {"kind": "perceiver"}},

@@ -1,7 +1,8 @@
 """Laws for unusual inputs and for higher derivatives that every mechanism of the catalogue must satisfy.
 
 `derivatives`: forward mode and second derivatives. `extremes`: finite gradients for tiny, huge and constant inputs.
-`integers`: any integer dtype gives the same numbers, floats are refused. `emptied`: axes of size 0.
+`integers`: any integer dtype gives the same numbers, floats are refused. `emptied`: axes of size 0. `scales`: a scale
+that is an array, which may be learned.
 """
 
 from __future__ import annotations
@@ -72,6 +73,16 @@ def derivatives(mechanism: Mechanism) -> None:
         largest = max(np.abs(x).max(initial=0) for x in difference)
         for name, one, other in zip(names, forward, difference, strict=True):
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-6 * max(1, largest), err_msg=name)
+
+
+def scales(mechanism: Mechanism) -> None:
+    """A scale that is an array gives the outputs of the same number, and they depend on it."""
+    given = jax.tree.map(jnp.asarray, mechanism.arrays())
+    settings = {name: value for name, value in mechanism.settings.items() if name != "scale"}
+    call = lambda scale: laws.floating(jax.tree.leaves(mechanism.function(**given, **settings, scale=scale)))
+    outputs, slopes = jax.jit(lambda scale: jax.jvp(call, (scale,), (jnp.ones_like(scale),)))(jnp.float32(0.3))
+    laws.close(outputs, jax.jit(lambda: call(0.3))(), 1e-4)
+    assert any(np.abs(slope).max(initial=0) > 1e-3 for slope in slopes)
 
 
 def extremes(mechanism: Mechanism) -> None:

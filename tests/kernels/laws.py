@@ -21,7 +21,7 @@ from tests.kernels.rounding import rounded
 BY_HAND = ("attend", "blockwise", "gumbel_straight_through", "hard_sampled", "performer", "reversible_layers")
 
 #: The slowest laws.
-SLOW = {"transforms", "bfloat16", "emptied", "integers", "permutations", "extremes"}
+SLOW = {"transforms", "bfloat16", "emptied", "integers", "permutations", "extremes", "scales"}
 
 
 def applicable(family: str) -> list:
@@ -46,6 +46,7 @@ def applicable(family: str) -> list:
             "extremes": edge_laws.extremes if mechanism.floats() else None,
             "integers": edge_laws.integers if "int" in map(mechanism.kind, mechanism.inputs) else None,
             "emptied": edge_laws.emptied,
+            "scales": edge_laws.scales if mechanism.scaled else None,
             "derivatives": edge_laws.derivatives if mechanism.floats() else None,
         }
         another = {"transforms", "bfloat16", "shapes", "permutations", "emptied", "causality"}

@@ -181,3 +181,42 @@ def test_large_logits_under_tables_by_distance():
     shares = np.zeros((5, H))
     np.add.at(shares, distance, np.einsum("bnts,btnh->tsh", p, np.asarray(weight, np.float64)))
     np.testing.assert_allclose(got[4], shares, atol=1e-4)
+
+
+@pytest.mark.parametrize("implementation", ["reference", "blockwise", "pallas"])
+def test_a_row_that_sees_nothing_ignores_the_cotangent_of_its_log_sum_exp(implementation):
+    """It may be NaN: log(e^-inf + e^-inf), where two parts of the keys are merged that the row does not see."""
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((1, 4, 1, 3)), jnp.float32)
+    mask = jnp.asarray([[True], [False], [True], [True]]) & jnp.ones((4, 4), bool)
+
+    def loss(key):
+        output, log = dot_product_attention(
+            x, key, x, mask=mask[None, None], return_residual=True, implementation=implementation
+        )
+        both = jnp.logaddexp(log, jnp.where(mask.all(1)[None, :, None], log, -jnp.inf))
+        share = jnp.where(both == -jnp.inf, 0.0, jnp.exp(log - both))
+        return jnp.sum(output * share[..., None] * x)
+
+    gradient = np.asarray(jax.grad(loss)(x))
+    assert np.isfinite(gradient).all() and np.abs(gradient).max() > 1e-3
+
+
+@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+@pytest.mark.parametrize("bound", [2**31 - 1, 10**10])
+def test_a_window_without_an_end_and_an_offset_that_is_an_array(implementation, bound):
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((1, 4, 1, 3)), jnp.float32)
+    attend = lambda offset: dot_product_attention(
+        x, x, x, local_window_size=(1, bound), query_offset=offset, implementation=implementation
+    )
+    np.testing.assert_allclose(attend(jnp.int32(0)), attend(0), atol=1e-6)
+
+
+def test_the_libraries_add_biases_in_float32():
+    """2048 and 2051 are the same number in bfloat16."""
+    x, value = jnp.zeros((1, 1, 1, 2), jnp.bfloat16), jnp.eye(2, dtype=jnp.bfloat16)[None, :, None]
+    keys, bias = jnp.zeros((1, 2, 1, 2), jnp.bfloat16), jnp.zeros((1, 1, 1, 2), jnp.bfloat16)
+    attend = lambda implementation: dot_product_attention(
+        x, keys, value, bias, distance_bias=jnp.asarray([[2048.0, 2051.0]]), implementation=implementation
+    )
+    with jax.numpy_dtype_promotion("standard"):  # JAX's own function needs it
+        assert attend("xla")[0, 0, 0].tolist() == attend("reference")[0, 0, 0].tolist() != [0.5, 0.5]

@@ -47,3 +47,7 @@ def test_skewing_is_a_bias_by_distance_and_unskewing_its_transpose(rows, width):
     expected = np.zeros(rows + width - 1)
     np.add.at(expected, index, scores)
     np.testing.assert_allclose(unskewed(jnp.asarray(scores, jnp.float32)), expected, atol=1e-5)
+
+
+def test_without_queries_there_are_no_rows():
+    assert skewed(jnp.zeros(4), 0).shape == (0, 5)

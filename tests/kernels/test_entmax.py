@@ -95,3 +95,12 @@ def test_the_derivative_by_alpha_is_that_of_the_search():
             found = jax.jacfwd(lambda a: entmax(jnp.asarray(row), a[None]))(jnp.asarray(alpha))
             difference = (entmax64(row, alpha + step) - entmax64(row, alpha - step)) / (2 * step)
             np.testing.assert_allclose(found, difference, atol=1e-7)
+
+
+@pytest.mark.parametrize("weigh", [sparsemax, entmax15], ids=["sparsemax", "entmax15"])
+def test_bfloat16_logits_are_weighed_in_float32(weigh, normal):
+    logits = jnp.asarray(normal(2000) * 0.01, jnp.bfloat16)
+    want = np.asarray(weigh(logits.astype(jnp.float32)))
+    got = weigh(logits)
+    assert got.dtype == jnp.bfloat16
+    np.testing.assert_allclose(np.asarray(got, np.float32), want, rtol=2**-8, atol=1e-6 * want.max())

@@ -71,3 +71,8 @@ def test_the_temperatures_gradient_equals_finite_differences_with_masked_scores(
         of = lambda t: jnp.vdot(sample(key, scores, MASK, temperature=t, straight_through=False), weight)
         want = (of(jnp.float64(0.7 + 1e-6)) - of(jnp.float64(0.7 - 1e-6))) / 2e-6
         np.testing.assert_allclose(jax.grad(of)(jnp.float64(0.7)), want, rtol=1e-6)
+
+
+def test_a_temperature_of_0_is_refused():
+    with pytest.raises(ValueError, match="temperature: expected more than 0, got 0"):
+        gumbel_softmax(None, jnp.ones((1, 1, 2)), temperature=0.0)

@@ -104,6 +104,8 @@ def test_nothing_of_positions_times_positions_is_formed(normal):
 def test_errors_name_the_axis(normal, unchecked):
     with pytest.raises(ValueError, match="x: axis D of .*: expected a multiple of the 4 heads, got 6"):
         lightweight_convolution(normal(B, T, D), normal(4, 5))
+    with pytest.raises(ValueError, match="x: axis D of .*: expected a multiple of the 4 heads, got 6"):
+        lightweight_convolution_step(normal(B, 4, D), normal(B, D), normal(4, 5))
     with pytest.raises(ValueError, match="state: axis 4 of .*: expected 4, got 5"):
         lightweight_convolution_step(normal(B, 5, D), normal(B, D), normal(3, 5))
     with pytest.raises(ValueError, match="weight: axis D of .*: expected 6 as in x, got 5"):

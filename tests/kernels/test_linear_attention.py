@@ -219,3 +219,9 @@ def test_errors_name_the_axis(normal, unchecked):
         performer_attention(query, key, value, normal(M, 4))
     with pytest.raises(ValueError, match="scale: expected more than 0, got 0"):
         performer_attention(query, key, value, normal(M, H), scale=0)
+
+
+@pytest.mark.parametrize("norms", ["chi", "constant"])
+def test_features_of_16_bits_are_those_of_32_rounded(norms):
+    half, wide = (orthogonal_features(jax.random.key(0), 5, 3, norms=norms, dtype=d) for d in ("bfloat16", "float32"))
+    np.testing.assert_array_equal(half, wide.astype(jnp.bfloat16))

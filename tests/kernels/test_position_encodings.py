@@ -136,3 +136,7 @@ def test_positions_left_out_are_not_added_and_one_query_is_its_row(normal):
     whole = positional_attention(query, key, value, of_query, of_key)
     one = positional_attention(query[:, 4:5], key, value, of_query[4:5], of_key)
     np.testing.assert_allclose(one, whole[:, 4:5], atol=1e-6)
+
+
+def test_no_positions_have_an_empty_table():
+    assert sinusoidal_positions(0, 5).shape == (0, 5)

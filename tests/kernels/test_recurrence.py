@@ -194,3 +194,9 @@ def test_bfloat16_keeps_its_dtypes():
 def test_a_body_that_changes_the_carry_is_refused():
     with pytest.raises(TypeError, match="the body takes the carry .*hidden.* and returns"):
         recurrence(lambda carry, x: ({}, x), {"hidden": jnp.ones((B, D))}, jnp.ones((T, B)))
+
+
+def test_a_carry_that_is_a_python_number_takes_the_dtype_of_the_body():
+    xs, body = jnp.asarray([1, 2, 3.0], jnp.bfloat16), lambda carry, x: (carry + x, carry)
+    for one, other in zip(recurrence(body, 0.0, xs), jax.lax.scan(body, 0.0, xs), strict=True):
+        assert one.dtype == other.dtype == jnp.bfloat16 and one.tolist() == other.tolist()

@@ -19,6 +19,7 @@ from attention_research.kernels.positions import (
     yarn_frequencies,
     yarn_magnitude,
 )
+from attention_research.kernels.positions.angles import frequencies
 from tests.kernels.test_rotary import complex64
 
 B, T, N, H = 2, 11, 3, 14
@@ -111,3 +112,23 @@ def test_powers_of_xpos_that_would_overflow_are_refused():
     assert jnp.isfinite(jnp.where(jnp.tri(900, dtype=bool), logits, 0)).all()
     with pytest.raises(ValueError, match="query: axis T: with scale_base 8 the powers allow 956 positions, got 1000"):
         xpos(*[jnp.ones((1, 1000, 1, 2))] * 2, scale_base=8.0)
+
+
+def test_dynamic_frequencies_at_the_original_length_survive_rounding():
+    """1.8 * 77 / 77 - 0.8 is a little less than 1."""
+    grown = dynamic_ntk_frequencies(8, factor=1.8, length=77, original_length=77)
+    np.testing.assert_array_equal(grown, frequencies(8, 10_000.0))
+
+
+def test_keys_after_the_last_query_have_finite_powers():
+    one = jnp.ones((1, 1, 1, 2))
+    query, key = xpos(one, jnp.ones((1, 40_000, 1, 2)))
+    assert np.isfinite(np.asarray(query)).all() and np.isfinite(np.asarray(key)).all()
+
+
+def test_powers_that_float16_cannot_hold_are_refused():
+    half = jnp.ones((1, 12_000, 1, 2), jnp.float16)
+    with pytest.raises(ValueError, match="query: axis T: with scale_base 512 the powers allow"):
+        xpos(half, half)
+    short = jnp.ones((1, 500, 1, 2), jnp.float16)
+    assert all(np.isfinite(np.asarray(x)).all() for x in xpos(short, short))

@@ -122,3 +122,5 @@ def test_errors_name_the_axis(normal, unchecked):
         sequence_convolution(normal(B, T, D), normal(3, 5, O), left=1)
     with pytest.raises(ValueError, match="mask: axis W of .*: expected 3 as in kernel, got 4"):
         sequence_convolution(normal(B, T, D), normal(3, D, O), left=1, mask=seen_of(4))
+    with pytest.raises(ValueError, match="left: expected 0 to 2, got 3"):
+        sequence_convolution(normal(B, T, D), normal(3, D, O), left=3)

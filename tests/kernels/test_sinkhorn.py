@@ -155,3 +155,11 @@ def test_errors_name_the_argument(arrays, unchecked):
         sinkhorn_attention(*arrays, block_size=5)
     with pytest.raises(ValueError, match="block_size: expected at least 1, got 0"):
         sinkhorn_attention(*arrays, block_size=0)
+
+
+def test_settings_without_a_meaning_are_refused():
+    scores = jnp.zeros((1, 1, 2, 2))
+    with pytest.raises(ValueError, match="temperature: expected more than 0, got 0"):
+        sinkhorn(scores, temperature=0.0)
+    with pytest.raises(ValueError, match="iterations: expected at least 0, got -1"):
+        sinkhorn(scores, iterations=-1)

@@ -158,6 +158,11 @@ def test_a_step_at_a_time_is_the_whole_sequence_and_the_cache_does_not_grow(norm
 
 def test_errors_name_the_argument(normal, unchecked):
     query, key, value = arrays(normal)
+    cache, token = sliding_window_cache(key[:, 0], value[:, 0], window=2), (query[:, 0], key[:, 0], value[:, 0])
+    with pytest.raises(ValueError, match="num_global: expected 0 to 2 for this cache, got 3"):
+        sliding_window_step(cache, *token, num_global=3)
+    with pytest.raises(ValueError, match=r"key: axis K of \[B K H\]: expected"):
+        sliding_window_step(cache, query[:, 0], key[:, 0, :1], value[:, 0, :1])
     with pytest.raises(ValueError, match="window: expected at least 0, got -1"):
         sliding_window_attention(query, key, value, window=-1)
     with pytest.raises(ValueError, match=r"key: axis T of \[B T K H\]: expected 13 as in query, got 12"):

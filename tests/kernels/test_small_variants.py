@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,9 +11,13 @@ import pytest
 
 from attention_research.kernels import dot_product_attention
 from attention_research.kernels.variants import (
+    index_scores,
     length_scaled_attention,
+    moba_attention,
     position_scaled_attention,
+    selective_attention,
     talking_heads_attention,
+    tensor_product_heads,
     without_own_value,
 )
 from tests.kernels.conftest import attention64, softmax64
@@ -79,3 +85,19 @@ def test_without_its_own_value_the_first_position_is_0(normal):
     query, key, value = heads(normal, T, T)
     call = lambda *x: without_own_value(dot_product_attention(*x, is_causal=True), x[2])[:, 0]
     np.testing.assert_allclose(jax.jit(call)(query, key, value), 0, atol=1e-6)
+
+
+def test_offsets_by_example_are_refused_where_they_are_not_supported(normal, unchecked):
+    """`dot_product_attention` accepts them."""
+    x, keys = normal(2, 1, 1, 4), normal(2, 8, 1, 4)
+    for attend in (partial(moba_attention, block_size=2, top_k=1), selective_attention):
+        with pytest.raises(ValueError, match="query_offset: expected 0 axes"):
+            attend(x, keys, keys, query_offset=jnp.array([5, 2]))
+
+
+def test_dtypes_that_differ_are_refused(normal):
+    wide, narrow = normal(1, 3, 2, 4), normal(1, 3, 2, 5).astype(jnp.bfloat16)
+    with pytest.raises(ValueError, match="features: expected the dtype float32 of the factors, got bfloat16"):
+        tensor_product_heads(wide, narrow)
+    with pytest.raises(ValueError, match="index_key: expected the query's dtype float32, got bfloat16"):
+        index_scores(wide, normal(1, 3, 4).astype(jnp.bfloat16), normal(1, 3, 2))

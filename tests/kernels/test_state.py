@@ -155,3 +155,9 @@ def test_decays_to_zero_cost_few_digits(member):
         step[at] = 1e-4
         slope = np.sum((want(decay + step) - want(decay - step)) * cotangent) / 2e-4
         np.testing.assert_allclose(np.sum(gradient[0, at]), slope, rtol=1e-3, atol=2e-3)
+
+
+def test_a_negative_sum_of_weights_divides_too():
+    ones, value = jnp.ones((1, 2, 1, 1)), jnp.asarray([1.0, 3.0]).reshape(1, 2, 1, 1)
+    output, _ = normalized_attention(ones, -ones, value, log_scale=jnp.zeros((1, 2, 1)))
+    assert output.ravel().tolist() == [1.0, 2.0]

@@ -180,3 +180,10 @@ def test_soft_attention_is_a_weighted_mean_of_all_states(models, read):
     context = np.einsum("bs,bsd->bd", weights, states)
     ratings = 1 / (1 + np.exp(-(context @ p["output.kernel"] + p["output.bias"])))
     np.testing.assert_allclose(found["ratings"], ratings, atol=1e-6)
+
+
+def test_soft_attention_reads_cells_of_another_width():
+    structure, parameters, _ = abstract(
+        lambda rngs: constructor(None, cell={"kind": "rcnn", "width": 7}, attention_width=4)(rngs=rngs)
+    )
+    assert structure is not None and parameters["hidden.kernel"].shape[0] == parameters["output.kernel"].shape[0] == 7

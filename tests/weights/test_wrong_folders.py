@@ -7,6 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from attention_research.data.hugging_face import HuggingFaceTokenizer
+from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.errors import ConfigError
 from attention_research.weights import load
 
@@ -191,6 +192,10 @@ WEIGHTS = {
                                   "weight_map names model-00002.safetensors, which is not in the folder"),
     "no map": (index({"metadata": {}}), "model.safetensors.index.json: no key 'weight_map'"),
     "an invalid map": (index({"weight_map": [1]}), "weight_map: expected the name of a file for each tensor"),
+    "a layer too many": (of("encoder.layer.2.intermediate.dense.weight", np.ones((3, 4), np.float32)),
+                         "tensor encoder.layer.2.intermediate.dense.weight is of layer 3; config.json has 2 layers"),
+    "an adapter": (of("encoder.layer.0.attention.self.query.lora_A.weight", np.ones((1, 4), np.float32)),
+                   "lora_A.weight is part of an adapter; merge it into the weights first"),
     "no width": (config(hidden_size=None), "config.json: no key 'hidden_size'"),
     "no layers": (config(num_hidden_layers=0), "config.json: num_hidden_layers is 0; expected a whole number"),
     "no activation": (config(hidden_act=None), "config.json: no key 'hidden_act'"),
@@ -210,3 +215,20 @@ def test_the_unchanged_folder_is_valid(tmp_path):
     folder = written(tmp_path, lines(), **SIZES)
     save_file({**tensors(), "embeddings.position_ids": np.arange(7)}, folder / "model.safetensors")
     assert len(load(folder).parameters) > 10
+
+
+def test_tensors_without_a_place_are_listed(tmp_path):
+    folder = written(tmp_path, lines(), **SIZES)
+    head, positions = np.ones((2, 4), np.float32), np.arange(7)
+    save_file(
+        {**tensors(), "classifier.weight": head, "embeddings.position_ids": positions}, folder / "model.safetensors"
+    )
+    assert load(folder).unread == ("classifier.weight",)
+
+
+def test_a_start_token_is_needed(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    said = {"model_type": "t5", "vocab_size": V, "eos_token_id": 1, "pad_token_id": 0}
+    (folder / "config.json").write_text(json.dumps(said))
+    refused(folder, "no key 'decoder_start_token_id'", lambda: CheckpointFolder(folder).numbering)

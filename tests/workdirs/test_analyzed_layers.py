@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from attention_research.analysis import attention
+from attention_research.analysis import attention, sample_passes
 from attention_research.analysis.example_maps import example_maps
 from attention_research.analysis.head_statistics import head_statistics
+from attention_research.analysis.rollout import rollout
 from attention_research.errors import ConfigError
 from attention_research.workdirs import analysis
 from tests.small_transformer import small_transformer
@@ -77,3 +78,19 @@ def test_a_model_without_attention_has_no_numbers(tmp_path):
     with pytest.raises(ConfigError, match="lacks attention between tokens, which heads, rollout would look at"):
         analysis.analyze(trained(tmp_path, self_attention=CONVOLVED), tmp_path, ["heads", "rollout"])
     assert attention.layers_of({"decoder": {}}) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["standard", "sigmoid"])
+def test_rows_of_a_rollout_sum_to_1_also_for_long_texts(tmp_path, monkeypatch, kind):
+    """What later tokens hold belongs to the sums, although they are not shown; sigmoids do not sum to 1."""
+    run = trained(tmp_path, kind="transformer", num_layers=2, self_attention={"kind": kind})
+    run.continues = False
+    monkeypatch.setattr(sample_passes, "LONGEST", 3)
+    seen = []
+    monkeypatch.setattr(analysis.rollout, "rollout", lambda weights: seen.append(rollout(weights)) or seen[-1])
+    found = analysis.analyze(run, tmp_path, ["rollout"])["rollout"]
+    assert [one.shape for one in seen] == [(2, 5, 5)] * 2
+    for one, numbers in zip(seen, found.values(), strict=True):
+        np.testing.assert_allclose(one.sum(axis=-1), 1.0, rtol=1e-6)
+        assert len(numbers["queries"]) == len(numbers["last_layer"]) == 3

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from attention_research.cli import main
+from attention_research.config import load
 from attention_research.studies.run import run_study
 from attention_research.workdirs import figures
 from attention_research.workdirs.page import page as drawn
@@ -68,6 +69,19 @@ def test_the_page_has_numbers_samples_settings_and_their_sources(page):
     assert rows["training.steps"] == ["6"] and rows["model.width"] == ["32"]
     assert "0123abc" in page.text and "flax 0.12.8" in page.text and "nrefs:1|tok:13a" in page.text
     assert "finished: step 6 of 6" in page.text
+
+
+def test_a_page_recommends_only_commands_that_the_run_supports(make_run, root, tmp_path):
+    run = make_run(tmp_path / "run", 6)
+    assert f"generate --workdir={run} --input=-" in drawn(Run.read(run))
+    classifies = load(root / "configs/images/residual.py:smoke")
+    (run / "config.json").write_text(classifies.to_json())
+    assert "attention-research generate" not in drawn(Run.read(run))
+
+
+def test_a_section_given_by_its_kind_counts_as_a_given_setting(make_run, tmp_path):
+    run = make_run(tmp_path / "run", 6, overrides=[("model.positions", "learned")])
+    assert ["model.positions.kind", "learned"] in Reader(drawn(Run.read(run)).partition("</details>")[0]).rows
 
 
 def test_scores_of_an_earlier_step_name_it(make_run, evaluation, tmp_path):

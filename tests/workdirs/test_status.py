@@ -28,6 +28,13 @@ def test_states_steps_and_speed(make_run, tmp_path):
     assert 0 <= found["a/done"].age < 60
 
 
+def test_many_replicas_write_many_lines_at_each_step(make_run, tmp_path):
+    """Those of the last step and of its validation are longer than the tail that is read first."""
+    run = make_run(tmp_path / "run", 6, seeds=range(60))
+    line = run_line(run)
+    assert (line.state, line.step) == ("finished", 6) and line.loss == pytest.approx(4 + 2 * 29.5)
+
+
 def test_the_last_step_without_its_checkpoint_is_not_the_end(make_run, tmp_path):
     make_run(tmp_path / "run", 6)
     (tmp_path / "run" / "checkpoints" / "6").rmdir()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Array, Bool, Float, Integer
 
 from attention_research.kernels.attention import blockwise, library, reference
-from attention_research.kernels.attention.arguments import Arrays, Options, empty, prepare
+from attention_research.kernels.attention.arguments import Arrays, Options, Scale, empty, prepare
 from attention_research.kernels.attention.refusals import refusal, refuse
 from attention_research.kernels.derivatives import both_modes
 from attention_research.kernels.opaque import opaque
@@ -126,7 +126,7 @@ def explain_implementation(
     bias: Float[Array, "#B #N #T #S"] | None = None,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | Float[Array, ""] | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     query_seq_lengths: Integer[Array, "B"] | None = None,
     key_value_seq_lengths: Integer[Array, "B"] | None = None,
@@ -167,7 +167,7 @@ def dot_product_attention(
     bias: Float[Array, "#B #N #T #S"] | None = None,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | Float[Array, ""] | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     query_seq_lengths: Integer[Array, "B"] | None = None,
     key_value_seq_lengths: Integer[Array, "B"] | None = None,
@@ -236,7 +236,7 @@ def attention_weights(
     bias: Float[Array, "#B #N #T #S"] | None = None,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | Float[Array, ""] | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     query_seq_lengths: Integer[Array, "B"] | None = None,
     key_value_seq_lengths: Integer[Array, "B"] | None = None,

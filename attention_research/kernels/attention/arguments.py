@@ -13,6 +13,9 @@ from jaxtyping import Array, Bool, Float, Int
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.symbolic import symbolic
 
+#: What multiplies the logits: a number, or an array without axes that may be learned. None means 1 / sqrt(H).
+Scale = float | int | Float[Array, ""] | None
+
 
 class Options(NamedTuple):
     """The static arguments.
@@ -66,7 +69,8 @@ def band(
         raise ValueError(f"local_window_size: expected (left, right) of at least 0, got {window!r}")
     if is_causal:
         right = 0
-    if query_offset is None:
+    if query_offset is None:  # a bound that no position reaches would overflow in the sum with the offset
+        left, right = (None if bound is None or bound >= 2**30 else bound for bound in (left, right))
         return left, right
     left, right = None if left is None else left - query_offset, None if right is None else right + query_offset
     if left is not None and not symbolic(query_length) and left >= query_length - 1:
@@ -92,7 +96,7 @@ def prepare(
     value: Array | None,
     bias: Array | None,
     mask: Array | None,
-    scale: float | int | Array | None,
+    scale: Scale,
     is_causal: bool,
     query_seq_lengths: Array | None,
     key_value_seq_lengths: Array | None,
@@ -106,7 +110,10 @@ def prepare(
     sink: Array | None = None,
     return_residual: bool = False,
 ) -> tuple[Arrays, Options]:
-    """Checks all shapes and dtypes and returns (arrays, options). Errors name the argument and the axis."""
+    """Checks all shapes and dtypes and returns (arrays, options). Errors name the argument and the axis.
+
+    A scale that is an array multiplies `arrays.query`, and `options.scale` is 1.
+    """
     _expect("query", "B T N H", query, (None,) * 4)
     B, T, N, H = query.shape
     _expect("key", "B S K H", key, (B, None, None, H))
@@ -148,7 +155,7 @@ def prepare(
         None if lengths is None else lengths.astype(jnp.int32) for lengths in (query_seq_lengths, key_value_seq_lengths)
     )
     if isinstance(scale, jax.Array):
-        query, scale = _scaled(query, scale), 1
+        query, scale = scaled_query(query, scale), 1
     scale = float(H**-0.5 if scale is None else scale)
     query_segments, key_segments = (
         None if ids is None else ids.astype(jnp.int32) for ids in (query_segments, key_segments)
@@ -179,7 +186,7 @@ def _offsets(offset: Array, batch: int) -> Array:
     return jnp.broadcast_to(offset.astype(jnp.int32), (batch,))
 
 
-def _scaled(query: Array, scale: Array) -> Array:
+def scaled_query(query: Array, scale: Array) -> Array:
     """Multiplies the query by a scale that is an array, in at least float32, and rounds to the query's dtype."""
     if scale.ndim or not jnp.issubdtype(scale.dtype, jnp.floating):
         raise ValueError(f"scale: expected a number or a floating array without axes, got {scale.dtype}{scale.shape}")

@@ -245,7 +245,11 @@ def _attend_backward(options: Options, residuals, cotangent) -> tuple[Arrays]:
     S, K, Hv = arrays.value.shape[1:]
     inner, layout, found = _prepared(arrays, options)
     cotangent = cotangent.swapaxes(1, 2)
-    log_cotangent = varying_zeros(total) if log_cotangent is None else log_cotangent.swapaxes(1, 2).reshape(B * N, T)
+    if log_cotangent is None:
+        log_cotangent = varying_zeros(total)
+    else:  # the log-sum-exp of a row without a visible key is constant
+        log_cotangent = log_cotangent.swapaxes(1, 2).reshape(B * N, T)
+        log_cotangent = jnp.where(total == 0, jnp.zeros_like(log_cotangent), log_cotangent)
 
     def head(bias_gradient, index: Array):
         one = Head(inner, options, layout, found, index)

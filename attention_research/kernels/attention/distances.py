@@ -14,6 +14,8 @@ def shifted(rows: Float[Array, "*B T L"]) -> Float[Array, "*B T S"]:
     It reads rows of length L with stride L - 1, which needs only slices and reshapes.
     """
     *batch, T, L = rows.shape
+    if T == 0:
+        return jnp.zeros((*batch, 0, L + 1), rows.dtype)
     if T == 1:
         return rows
     flat = rows.reshape(*batch, T * L)[..., T - 1 :]

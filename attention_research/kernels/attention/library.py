@@ -35,7 +35,8 @@ def attend(implementation: Any, arrays: Arrays, options: Options, *, platform: s
     bias, mask = arrays.bias, arrays.mask
     if arrays.distance_bias is not None:
         by_distance = dense(arrays.distance_bias, T)
-        bias = by_distance if bias is None else bias + by_distance.astype(bias.dtype)
+        wide = accumulator(arrays.query.dtype)
+        bias = by_distance if bias is None else bias.astype(wide) + by_distance.astype(wide)
     if arrays.query_segments is not None and arrays.key_segments is not None:
         mask = combine_masks(mask, segment_mask(arrays.query_segments, arrays.key_segments))
     if bias is not None:  # entries of -inf become part of the mask, which avoids NaN

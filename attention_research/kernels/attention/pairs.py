@@ -5,9 +5,10 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import Options, in_band, prepare, visible_keys
+from attention_research.kernels.attention.arguments import Options, Scale, in_band, prepare, visible_keys
 from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator, einsum
+from attention_research.kernels.shapes import check_shapes
 
 Mask = Bool[Array, "#B #N #T #S"]
 Offset = int | Int[Array, ""]
@@ -19,7 +20,7 @@ def pair_logits(
     mask: Mask | None,
     *,
     value: Float[Array, "B S K Hv"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     query_offset: Offset = 0,
 ) -> tuple[Float[Array, "B N T S"], Bool[Array, "#B #N T S"]]:
@@ -27,11 +28,12 @@ def pair_logits(
 
     Raises ValueError naming the argument and the axis.
     """
+    check_shapes(query_offset=(as_int32("query_offset", query_offset), ""))
     arrays, options = prepare(
         query, key, value, None, mask, scale, is_causal, None, None, None, query_offset=query_offset
     )  # fmt: skip
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
-    rows = query.reshape(B, T, K, N // K, H)
+    rows = arrays.query.reshape(B, T, K, N // K, H)
     logits = einsum("BTKGH,BSKH->BKGTS", rows, key).reshape(B, N, T, S)
     logits = logits * jnp.asarray(options.scale, accumulator(query.dtype))
     visible = visible_keys(arrays, options)
@@ -44,6 +46,7 @@ def visible_pairs(
 ) -> Bool[Array, "#B #N T S"]:
     """The mask and causality together. Query i is at position i + query_offset of the keys."""
     offset = as_int32("query_offset", query_offset)
+    check_shapes(query_offset=(offset, ""))
     rows = jnp.arange(query_length, dtype=jnp.int32)[:, None] + offset
     options = Options(1.0, None, 0 if is_causal else None)
     visible = in_band(rows, jnp.arange(key_length, dtype=jnp.int32), options)

@@ -214,7 +214,9 @@ def _attend_backward(options: Options, blocks: Blocks, interpret: bool, residual
     (B, T, N, _), (S, K) = arrays.query.shape, arrays.key.shape[1:3]
     delta = jnp.sum(cotangent.astype(top.dtype) * output.astype(top.dtype), axis=-1).swapaxes(1, 2)
     if of_log is not None:
-        delta = delta - of_log.swapaxes(1, 2).astype(delta.dtype)
+        of_log = of_log.swapaxes(1, 2).astype(delta.dtype)
+        # The log-sum-exp of a row without a visible key is constant.
+        delta = delta - jnp.where(total == 0, jnp.zeros_like(of_log), of_log)
     saved = Saved(cotangent, top, total, delta)
     of_queries = visible_ranges(arrays, options, blocks.own, blocks.step)
     of_keys = visible_ranges(arrays, options, blocks.own, blocks.step, of_keys=True)

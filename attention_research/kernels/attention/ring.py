@@ -81,6 +81,8 @@ def ring_attention(
         raise ValueError(f"key: axis S of [B S K H]: causal ring attention expects the query's {T}, got {sizes['S']}")
     if 0 in (B, T, sizes["S"]):
         return jnp.zeros((B, T, N, value.shape[3]), query.dtype)
+    if isinstance(scale, jax.Array):
+        raise ValueError("scale: expected a number; multiply the query by a scale that is an array")
     ring = Ring(axis_name, lax.axis_size(axis_name), is_causal, float(H**-0.5 if scale is None else scale))
     rows = next(size for size in range(min(T, BLOCK), 0, -1) if T % size == 0)
     # The queries in blocks, with heads before lengths: [C B K G t H].

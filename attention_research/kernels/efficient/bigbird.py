@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.efficient.blocks import (
     Piece,
     attend_pieces,
@@ -81,7 +82,7 @@ def bigbird_attention(
     window_blocks: int = 3,
     global_blocks: tuple[int, ...] = FIRST_AND_LAST,
     mask: Bool[Array, "B T"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> Float[Array, "B T N Hv"]:
     """Attention in the graph of window, global and random blocks.
 

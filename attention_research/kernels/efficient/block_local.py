@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.efficient.blocks import (
     Piece,
     attend_pieces,
@@ -29,6 +30,7 @@ from attention_research.kernels.efficient.blocks import (
     self_attention_scale,
     split,
 )
+from attention_research.kernels.shapes import check_shapes
 
 
 class BlockLocalCache(NamedTuple):
@@ -48,7 +50,7 @@ def block_local_attention(
     mask: Bool[Array, "B T"] | None = None,
     is_causal: bool = False,
     strided: bool = False,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> Float[Array, "B T N Hv"]:
     """Attention within blocks of `block_size` positions, with time and memory O(T block_size).
 
@@ -103,9 +105,11 @@ def block_local_step(
     key: Float[Array, "B K H"],
     value: Float[Array, "B K Hv"],
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> tuple[BlockLocalCache, Float[Array, "B N Hv"]]:
     """Decodes the next position of causal `block_local_attention` (not strided). All blocks use the same slots.
+
+    Raises ValueError naming the argument and the axis.
 
     >>> token = jnp.ones((1, 2, 4))
     >>> cache = block_local_cache(token, token, block_size=8)
@@ -113,6 +117,10 @@ def block_local_step(
     >>> int(cache.position), context.shape
     (1, (1, 2, 4))
     """
+    check_shapes(
+        cache_key=(cache.key, "B P K H"), cache_value=(cache.value, "B P K Hv"),
+        query=(query, "B N H"), key=(key, "B K H"), value=(value, "B K Hv"),
+    )  # fmt: skip
     P = cache.key.shape[1]
     slot = cache.position % P
     keys, values = cache.key.at[:, slot].set(key), cache.value.at[:, slot].set(value)

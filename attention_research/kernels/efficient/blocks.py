@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
+from attention_research.kernels.attention.arguments import Scale, prepare, softmax_or_zero
 from attention_research.kernels.precision import einsum
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import expect_numbers
@@ -35,8 +35,8 @@ class Piece(NamedTuple):
 
 
 def self_attention_scale(
-    query: Array, key: Array, value: Array, mask: Array | None, scale: float | int | None, **others
-) -> float:
+    query: Array, key: Array, value: Array, mask: Array | None, scale: Scale, **others
+) -> float | Array:
     """Checks the shapes and returns the scale of the logits. `others` are passed to `check_shapes`.
 
     Raises ValueError naming the argument and the axis.
@@ -45,7 +45,8 @@ def self_attention_scale(
         query=(query, "B T N H"), key=(key, "B T K H"), value=(value, "B T K Hv"), mask=(mask, "B T"), **others
     )
     keys = None if mask is None else mask[:, None, None, :]
-    return prepare(query, key, value, None, keys, scale, False, None, None, None)[1].scale
+    _, options = prepare(query, key, value, None, keys, scale, False, None, None, None)
+    return scale if isinstance(scale, jax.Array) else options.scale
 
 
 def block_count(length: int, block_size: int) -> int:
@@ -98,7 +99,7 @@ def neighbours(x: Array, left: int, right: int, axis: int) -> Array:
 
 
 def attend_pieces(
-    query: Float[Array, "B K M G P H"], pieces: list[Piece], scale: float
+    query: Float[Array, "B K M G P H"], pieces: list[Piece], scale: float | Float[Array, ""]
 ) -> Float[Array, "B K M G P Hv"]:
     """softmax(q k^T scale) v over the visible keys of all pieces together. A query with no visible key gives 0.
 
@@ -131,7 +132,7 @@ def attend_pieces(
     return context.reshape(B, K, groups * size, *context.shape[4:])[:, :, :M]
 
 
-def _attend(query: Array, pieces: list[Piece], scale: float) -> Array:
+def _attend(query: Array, pieces: list[Piece], scale: float | Array) -> Array:
     logits = []
     for key, _, visible in pieces:
         if key.shape[2] == 1:

@@ -174,11 +174,11 @@ def divide(products: Float[Array, "*B Hv"], total: Float[Array, "*B"]) -> Float[
     """products / total, or 0 with gradient 0 if the total is 0.
 
     Both are first divided by the value of the total, as a constant for the gradient, because the gradient of 1 / total
-    is 1 / total^2, which overflows if the total is below 1e-19. Below `SMALLEST`, the gradient is 0.
+    is 1 / total^2, which overflows if the size of the total is below 1e-19. Below `SMALLEST`, the gradient is 0.
     """
-    small = total < SMALLEST
+    small = jnp.abs(total) < SMALLEST
     products = jnp.where(small[..., None], lax.stop_gradient(products), products)
     total = jnp.where(small, lax.stop_gradient(total), total)
-    total = jnp.where(total > 0, total, jnp.ones_like(total))
+    total = jnp.where(total != 0, total, jnp.ones_like(total))
     value = lax.stop_gradient(total)
     return (products / value[..., None]) / (total / value)[..., None]

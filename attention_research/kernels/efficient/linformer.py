@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.shapes import check_shapes
 
 
@@ -17,7 +18,7 @@ def linformer_attention(
     value_projection: Float[Array, "... R S"],
     *,
     mask: Bool[Array, "B S"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> Float[Array, "B T N Hv"]:
     """Attention over R projected keys instead of S keys, with time and memory O(T R).
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.efficient.blocks import real_keys, split
 from attention_research.kernels.precision import einsum
 from attention_research.kernels.shapes import check_shapes
@@ -30,7 +31,7 @@ def convolved_linformer_attention(
     value_kernel: Float[Array, "W *Cv"],
     *,
     mask: Bool[Array, "B S"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> Float[Array, "B T N Hv"]:
     """Attention over ceil(S / W) convolved keys, with time and memory O(T S / W).
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.efficient.blocks import real_keys, split
 from attention_research.kernels.largest import largest
 from attention_research.kernels.precision import accumulator
@@ -33,7 +34,7 @@ def pooled_linformer_attention(
     rank: int,
     pooling: str = "mean",
     mask: Bool[Array, "B S"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> Float[Array, "B T N Hv"]:
     """Attention over at most `rank` pooled keys, with time and memory O(T rank).
 

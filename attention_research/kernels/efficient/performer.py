@@ -22,6 +22,7 @@ from jax import lax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.efficient.feature_attention import (
     FeatureSums,
     check_heads,
@@ -53,12 +54,14 @@ def orthogonal_features(
         raise ValueError(f"norms: expected 'chi' or 'constant', got {norms!r}")
     directions, lengths = jax.random.split(key)
     blocks = math.ceil(num_features / width)
-    q, r = jnp.linalg.qr(jax.random.normal(directions, (blocks, width, width), dtype))
+    wide = accumulator(jnp.dtype(dtype))
+    q, r = jnp.linalg.qr(jax.random.normal(directions, (blocks, width, width), wide))
     signs = jnp.where(jnp.diagonal(r, axis1=1, axis2=2) < 0, -1, 1).astype(q.dtype)
     rows = (q * signs[:, None, :]).swapaxes(1, 2).reshape(blocks * width, width)[:num_features]
     if norms == "constant":
-        return rows * math.sqrt(width)
-    return rows * jnp.linalg.norm(jax.random.normal(lengths, (num_features, width), dtype), axis=1, keepdims=True)
+        return (rows * math.sqrt(width)).astype(dtype)
+    norms_of_rows = jnp.linalg.norm(jax.random.normal(lengths, (num_features, width), wide), axis=1, keepdims=True)
+    return (rows * norms_of_rows).astype(dtype)
 
 
 def positive_features(
@@ -87,14 +90,15 @@ def performer_attention(
     *,
     mask: Bool[Array, "B S"] | None = None,
     is_causal: bool = False,
-    scale: float | int | None = None,
+    scale: Scale = None,
     chunk_size: int = 128,
 ) -> Float[Array, "B T N Hv"]:
     """Performer attention with time O(T M Hv) and memory O(T M).
 
     The causal form adds the matrix of one chunk, and T M Hv / chunk_size memory for the gradient; T must equal S, and
     query i attends to keys 0 to i. `features` is W from `orthogonal_features`, which may be redrawn at any time. `mask`
-    is True at non-padding keys. A query with no visible key gives 0 with gradient 0. K divides N. `scale` None means
+    is True at non-padding keys. A query with no visible key gives 0 with gradient 0, and so does a query that has no
+    feature in common with its keys in float32 (norms of about 50 and more). K divides N. `scale` None means
     1 / sqrt(H). Raises ValueError naming the argument and the axis.
 
     >>> key = jax.random.key(0)
@@ -122,7 +126,7 @@ def performer_attention_step(
     features: Float[Array, "M H"],
     *,
     mask: Bool[Array, "B"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> tuple[FeatureSums, Float[Array, "B N Hv"]]:
     """Decodes one position of the causal form. `no_sums(B, K, M, Hv)` is the initial state.
 
@@ -143,15 +147,17 @@ def performer_attention_step(
     return sums, context.astype(query.dtype)
 
 
-def _root(query: Array, features: Array, scale: float | int | None) -> float:
+def _root(query: Array, features: Array, scale: Scale) -> float | Array:
     """The square root of the scale, which multiplies queries and keys."""
     if features.ndim != 2 or features.shape[1] != query.shape[-1]:
         raise ValueError(f"features: expected [M H] with H = {query.shape[-1]}, got shape {list(features.shape)}")
+    if isinstance(scale, jax.Array):
+        return jnp.sqrt(scale)
     if scale is not None and scale <= 0:
         raise ValueError(f"scale: expected more than 0, got {scale}")
     return float(query.shape[-1] ** -0.25 if scale is None else scale**0.5)
 
 
-def _scaled(x: Array, root: float) -> Array:
+def _scaled(x: Array, root: float | Array) -> Array:
     """Scales x in the accumulator's dtype, so that exponents are not rounded."""
     return x.astype(accumulator(x.dtype)) * root

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.attention.arguments import Scale, softmax_or_zero
 from attention_research.kernels.directions import direction
 from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator, einsum
@@ -59,7 +59,7 @@ def lsh_attention(
     mask: Bool[Array, "B T"] | None = None,
     is_causal: bool = False,
     count_repeats: bool = False,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> Float[Array, "B T N Hv"]:
     """Attention within chunks of positions sorted by bucket, with time and memory O(R T chunk_size).
 
@@ -88,7 +88,7 @@ def lsh_attention(
     B, T, N, H, Hv, R = (sizes[axis] for axis in ("B", "T", "N", "H", "Hv", "R"))
     buckets = as_int32("buckets", buckets)
     dtype = accumulator(query.dtype)
-    scale = H**-0.5 if scale is None else float(scale)
+    scale = H**-0.5 if scale is None else scale
     expect_numbers("chunk_size", T=T)
     if T == 0:
         return jnp.zeros((B, T, N, Hv), query.dtype)

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.efficient.blocks import (
     Piece,
     attend_pieces,
@@ -80,6 +81,10 @@ def sinkhorn(
     [1. 1. 1.] [1. 1. 1.]
     """
     sizes = check_shapes(scores=(scores, "B K C C"), mask=(mask, "B C"))
+    if iterations < 0:
+        raise ValueError(f"iterations: expected at least 0, got {iterations}")
+    if not temperature > 0:
+        raise ValueError(f"temperature: expected more than 0, got {temperature}")
     x = scores.astype(accumulator(scores.dtype))
     if random_key is not None:
         x = x + jax.random.gumbel(random_key, x.shape, x.dtype)
@@ -108,7 +113,7 @@ def sinkhorn_attention(
     mask: Bool[Array, "B T"] | None = None,
     is_causal: bool = False,
     combine: str = "joint",
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> Float[Array, "B T N Hv"]:
     """Sinkhorn attention with time O(T block_size H + C T H) and memory O(T block_size + C^2).
 

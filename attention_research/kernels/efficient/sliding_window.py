@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.efficient.blocks import (
     Piece,
     attend_pieces,
@@ -35,6 +36,7 @@ from attention_research.kernels.efficient.blocks import (
     split,
 )
 from attention_research.kernels.integers import as_int32
+from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import expect_numbers
 
 #: The minimum number of queries per block. Blocks of 8 and 16 are fastest for a window of 8, and blocks of the size of
@@ -62,7 +64,7 @@ def sliding_window_attention(
     global_key: Float[Array, "B T K H"] | None = None,
     global_value: Float[Array, "B T K Hv"] | None = None,
     is_causal: bool = False,
-    scale: float | int | None = None,
+    scale: Scale = None,
     block_size: int | None = None,
 ) -> Float[Array, "B T N Hv"]:
     """Position i attends to i - window to i + window and to the global tokens, which attend to all positions.
@@ -174,12 +176,12 @@ def sliding_window_step(
     value: Float[Array, "B K Hv"],
     *,
     num_global: int = 0,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> tuple[SlidingWindowCache, Float[Array, "B N Hv"]]:
     """Decodes the next position of causal `sliding_window_attention` whose first `num_global` positions are global.
 
     The cache determines the window. A global position i is in slot i; later positions are in a ring of window + 1
-    slots.
+    slots. Raises ValueError naming the argument and the axis.
 
     >>> query, key = jnp.zeros((1, 1, 2)), jnp.zeros((1, 1, 2))
     >>> cache = sliding_window_cache(key, jnp.zeros((1, 1, 1)), window=1)
@@ -188,7 +190,13 @@ def sliding_window_step(
     >>> context.item()  # the mean of 2 and 6: 1 is outside the window
     4.0
     """
-    ring = cache.key.shape[1] - num_global
+    sizes = check_shapes(
+        cache_key=(cache.key, "B P K H"), cache_value=(cache.value, "B P K Hv"),
+        query=(query, "B N H"), key=(key, "B K H"), value=(value, "B K Hv"),
+    )  # fmt: skip
+    if not 0 <= num_global < sizes["P"]:
+        raise ValueError(f"num_global: expected 0 to {sizes['P'] - 1} for this cache, got {num_global}")
+    ring = sizes["P"] - num_global
     now = cache.position
     slot = jnp.where(now < num_global, now, num_global + (now - num_global) % ring)
     keys, values = cache.key.at[:, slot].set(key), cache.value.at[:, slot].set(value)

@@ -92,6 +92,8 @@ def advance(
     state: Float[Array, "B P D"], x: Float[Array, "B D"], weights: Float[Array, "#B 1 N W"]
 ) -> tuple[Float[Array, "B P D"], Float[Array, "B D"]]:
     """Returns (next state, output), computed from the last W inputs and their weights."""
+    if x.shape[1] % weights.shape[2]:
+        raise ValueError(f"x: axis D of [B D]: expected a multiple of the {weights.shape[2]} heads, got {x.shape[1]}")
     window = jnp.concatenate([state, x[:, None]], axis=1)
     P = state.shape[1]
     heads = window.reshape(*window.shape[:2], weights.shape[2], -1)

@@ -14,6 +14,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.attention.pairs import pair_logits
 from attention_research.kernels.precision import einsum
 from attention_research.kernels.shapes import check_shapes
@@ -25,7 +26,7 @@ def contextual_bias(
     positions: Float[Array, "P H"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     query_offset: int | Int[Array, ""] = 0,
 ) -> Float[Array, "B N T S"]:
@@ -60,7 +61,7 @@ def contextual_attention(
     positions: Float[Array, "P H"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     query_offset: int | Int[Array, ""] = 0,
     implementation: str | None = None,

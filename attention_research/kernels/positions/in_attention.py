@@ -10,6 +10,7 @@ from __future__ import annotations
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.shapes import check_shapes
 
 
@@ -22,7 +23,7 @@ def positional_attention(
     value_positions: Float[Array, "S #K Hv"] | None = None,
     *,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:

@@ -16,7 +16,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import blockwise
 from attention_research.kernels.attention.api import prefers_blocks
-from attention_research.kernels.attention.arguments import Arrays, Options, prepare, softmax_or_zero, visible_keys
+from attention_research.kernels.attention.arguments import (
+    Arrays,
+    Options,
+    Scale,
+    prepare,
+    softmax_or_zero,
+    visible_keys,
+)
 from attention_research.kernels.attention.distances import shifted
 from attention_research.kernels.integers import as_int32
 from attention_research.kernels.platforms import PLATFORMS, home_platform, per_platform
@@ -58,7 +65,7 @@ def relative_weights(
     key_table: Float[Array, "R H"],
     *,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     query_offset: int | Int[Array, ""] = 0,
 ) -> Float[Array, "B N T S"]:
@@ -80,7 +87,7 @@ def relative_logits(
     key_table: Float[Array, "R H"],
     key_length: int,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     query_offset: int | Int[Array, ""] = 0,
 ) -> Float[Array, "B N T S"]:
     """The term q_i a_(j-i) scale of equation 4, to be added to the logits of `key_length` keys.
@@ -119,7 +126,7 @@ def relative_attention(
     value_table: Float[Array, "P Hv"] | None = None,
     *,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     query_offset: int | Int[Array, ""] = 0,
     implementation: str | None = None,

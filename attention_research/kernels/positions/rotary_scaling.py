@@ -62,7 +62,8 @@ def dynamic_ntk_frequencies(
     """
     _check(factor, original_length=original_length)
     present = max(length, original_length)
-    return ntk_frequencies(width, factor=factor * present / original_length - (factor - 1), base=base)
+    grown = factor * present / original_length - (factor - 1)
+    return ntk_frequencies(width, factor=max(1.0, grown), base=base)  # rounding may give a little less than 1
 
 
 def yarn_frequencies(

@@ -26,7 +26,7 @@ def sinusoidal_positions(length: int, width: int) -> Float[Array, "length width"
     [0. 1. 0. 1. 0. 1. 0. 1.] True
     """
     angles = np.arange(length)[:, None] / 10000.0 ** (np.arange(0, width, 2) / width)
-    table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, -1)[:, :width]
+    table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, width + width % 2)[:, :width]
     return jnp.asarray(table, jnp.float32)
 
 

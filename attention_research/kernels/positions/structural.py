@@ -14,7 +14,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import prepare
+from attention_research.kernels.attention.arguments import Scale, prepare
 from attention_research.kernels.integers import as_int32
 from attention_research.kernels.positions.relative import attend_by_distance
 from attention_research.kernels.precision import einsum
@@ -95,7 +95,7 @@ def structural_attention(
     value_table: Float[Array, "P Hv"] | None = None,
     *,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> Float[Array, "B T N Hv"]:
     """Relative attention of Shaw et al. with given distances: row clip(d_ij, -k, k) + k of tables [2k+1 H].
 

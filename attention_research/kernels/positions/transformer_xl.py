@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
+from attention_research.kernels.attention.arguments import Scale, prepare, softmax_or_zero
+from attention_research.kernels.attention.distances import shifted
 from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
@@ -54,7 +55,7 @@ def transformer_xl_weights(
     position_bias: Float[Array, "N H"],
     *,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
     query_offset: int | Int[Array, ""] | None = None,
 ) -> Float[Array, "B N T S"]:
     """The weights of `transformer_xl_attention`: the softmax of the logits over the visible keys, in float32.
@@ -65,6 +66,7 @@ def transformer_xl_weights(
      [0.25 0.25 0.25 0.25]]
     """
     arrays, options = prepare(query, key, None, None, mask, scale, False, None, None, None)
+    factor = scale if isinstance(scale, jax.Array) else options.scale  # it also multiplies the biases
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
     check_shapes(
         query=(query, "B T N H"),
@@ -85,7 +87,7 @@ def transformer_xl_weights(
     content = einsum("BTKGH,BSKH->BKGTS", to_key, key).reshape(B, N, T, S)
     farthest_first = relative_key[::-1].astype(dtype)
     by_distance = einsum("BTNH,SNH->BNTS", query + position_bias.astype(dtype), farthest_first)
-    logits = (content + _shift(by_distance, query_offset)) * jnp.asarray(options.scale, accumulator(dtype))
+    logits = (content + _shift(by_distance, query_offset)) * jnp.asarray(factor, accumulator(dtype))
     row = jnp.arange(T, dtype=jnp.int32)[:, None] + jnp.asarray(
         S - T if query_offset is None else query_offset, jnp.int32
     )
@@ -102,7 +104,7 @@ def transformer_xl_attention(
     position_bias: Float[Array, "N H"],
     *,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
     query_offset: int | Int[Array, ""] | None = None,
 ) -> Float[Array, "B T N Hv"]:
     """Causal attention by content and distance over S = memory + T keys. `scale` None means 1 / sqrt(H).
@@ -134,11 +136,7 @@ def _shift(by_distance: Float[Array, "*B T S"], offset: int | Array | None) -> F
     """
     *batch, T, S = by_distance.shape
     if offset is None:
-        if T == 1:
-            return by_distance
-        row = jnp.pad(by_distance, [(0, 0)] * (len(batch) + 1) + [(0, T - 1)])
-        flat = row.reshape(*batch, T * (S + T - 1))[..., T - 1 :]
-        return flat[..., : T * (S + T - 2)].reshape(*batch, T, S + T - 2)[..., :S]
+        return shifted(jnp.pad(by_distance, [(0, 0)] * (len(batch) + 1) + [(0, T - 1)]))
     key, query = jnp.arange(S, dtype=jnp.int32), jnp.arange(T, dtype=jnp.int32)[:, None]
     column = jnp.clip(key + (S - 1) - query - jnp.asarray(offset, jnp.int32), 0, S - 1)
     return jnp.take_along_axis(by_distance, jnp.broadcast_to(column, by_distance.shape), axis=-1)

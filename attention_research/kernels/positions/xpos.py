@@ -18,8 +18,8 @@ from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import symbolic
 
-#: The inverse of the largest query for which the powers leave room below the largest number.
-ROOM = 1e-6
+#: The largest query for which the powers leave room below the largest number; in float16 it is the root of that number.
+ROOM = 1e6
 
 
 def xpos(
@@ -45,16 +45,23 @@ def xpos(
     if H % 2:
         raise ValueError(f"query: axis H of [B T N H]: expected an even number, got {H}")
     logs = np.log((np.arange(0, H, 2) + 0.4 * H) / (1.4 * H)) / scale_base
-    longest = int(2 * np.log(ROOM * float(jnp.finfo(accumulator(query.dtype)).max)) / np.abs(logs).max())
+    largest = float(jnp.finfo(query.dtype).max)
+    room = np.log(largest / min(ROOM, largest**0.5))
+    longest = int(2 * room / np.abs(logs).max())
     if not symbolic(T) and T > longest:
         raise ValueError(f"query: axis T: with scale_base {scale_base:g} the powers allow {longest} positions, got {T}")
 
     def scaled(x: Array, positions: Array, sign: int) -> Array:
         dtype = accumulator(x.dtype)
         distance = sign * (positions - offset - T // 2)
-        powers = jnp.exp(distance.astype(dtype)[:, None] * jnp.asarray(logs, dtype))
+        exponents = distance.astype(dtype)[:, None] * jnp.asarray(logs, dtype)
+        if sign < 0 and later:
+            exponents = jnp.minimum(exponents, jnp.asarray(room, dtype))
+        powers = jnp.exp(exponents)
         turned = rotary(x.astype(dtype), positions, base=base)
         return (turned * jnp.repeat(powers, 2, axis=-1)[:, None]).astype(x.dtype)
 
+    # Causal attention does not see keys after the last query, but their powers could overflow.
+    later = not (isinstance(query_offset, int) and not symbolic(S) and not symbolic(T) and S <= T + query_offset)
     query_positions = offset + jnp.arange(T, dtype=jnp.int32)
     return scaled(query, query_positions, 1), scaled(key, jnp.arange(S, dtype=jnp.int32), -1)

@@ -35,14 +35,16 @@ def recurrence(
 ) -> tuple[PyTree, PyTree]:
     """The same as `jax.lax.scan(body, carry, xs, reverse=reverse)`, including derivatives of every order and mode.
 
-    Forward mode is that of `lax.scan`. Inside a `shard_map` that tracks varying mesh axes, it is `lax.scan` itself.
+    Forward mode is that of `lax.scan`. Inside a `shard_map` that tracks varying mesh axes, and for a carry that is a
+    Python number (whose dtype the body decides), it is `lax.scan` itself.
 
     >>> final, sums = recurrence(lambda carry, x: (carry + x, carry + x), jnp.array(0.0), jnp.array([1.0, 2.0, 3.0]))
     >>> final.item(), sums.tolist()
     (6.0, [1.0, 3.0, 6.0])
     """
     carry = jax.tree.map(jnp.asarray, carry)
-    if any(jax.typeof(leaf).manual_axis_type.varying for leaf in jax.tree.leaves((carry, xs))):
+    weak = any(jax.typeof(leaf).weak_type for leaf in jax.tree.leaves(carry))
+    if weak or any(jax.typeof(leaf).manual_axis_type.varying for leaf in jax.tree.leaves((carry, xs))):
         return lax.scan(body, carry, xs, reverse=reverse)
     first, carry_tree = jax.tree.flatten(carry)
     inputs, xs_tree = jax.tree.flatten(xs)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.scores.dot import dot_scores
 
 
 def scaled_dot_scores(
-    query: Float[Array, "B T D"], keys: Float[Array, "B S D"], *, scale: float | int | None = None
+    query: Float[Array, "B T D"], keys: Float[Array, "B S D"], *, scale: Scale = None
 ) -> Float[Array, "B T S"]:
     """`dot_scores` times `scale` (default 1 / sqrt(D)), in float32. Raises ValueError naming the argument and axis.
 

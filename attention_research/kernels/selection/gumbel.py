@@ -36,6 +36,8 @@ def gumbel_softmax(
     [[[0.0, 1.0, 0.0]]]
     """
     check_shapes(scores=(scores, "B T S"), mask=(mask, "#B #T #S"))
+    if not isinstance(temperature, jax.Array) and not temperature > 0:
+        raise ValueError(f"temperature: expected more than 0, got {temperature}")
     dtype = accumulator(scores.dtype)
     temperature = jnp.asarray(temperature, dtype)
     check_shapes(temperature=(temperature, ""))

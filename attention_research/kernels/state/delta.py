@@ -19,6 +19,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.state.chunks import Inputs, Places, carried, chunk_length, over_chunks, read_state
 from attention_research.kernels.state.decay import Decays, decay_products, decayed, times
@@ -36,7 +37,7 @@ def delta_attention(
     mask: Bool[Array, "B T"] | None = None,
     reset: Bool[Array, "B T"] | None = None,
     initial_state: Float[Array, "B N H Hv"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
     chunk_size: int = 64,
 ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N H Hv"]]:
     """Returns (output in the query's dtype, the state after the last position in float32).
@@ -82,7 +83,7 @@ def delta_step(
     log_decay: Float[Array, "B N"] | Float[Array, "B N H"] | None = None,
     mask: Bool[Array, "B"] | None = None,
     reset: Bool[Array, "B"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> tuple[Float[Array, "B N H Hv"], Float[Array, "B N Hv"]]:
     """One position of `delta_attention`. Returns (next state, output).
 

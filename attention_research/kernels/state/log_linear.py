@@ -25,6 +25,7 @@ from jax import lax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.state.chunks import Inputs, Places, chunk_length, kept, over_chunks
@@ -74,7 +75,7 @@ def log_linear_attention(
     mask: Bool[Array, "B T"] | None = None,
     reset: Bool[Array, "B T"] | None = None,
     initial_state: LogLinearState | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
     chunk_size: int = 64,
 ) -> tuple[Float[Array, "B T N Hv"], LogLinearState]:
     """Returns (output in the query's dtype, the state after the last position).
@@ -151,7 +152,7 @@ def log_linear_step(
     log_decay: Float[Array, "B N"] | None = None,
     mask: Bool[Array, "B"] | None = None,
     reset: Bool[Array, "B"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> tuple[LogLinearState, Float[Array, "B N Hv"]]:
     """One position of `log_linear_attention`. Returns (next state, output).
 

@@ -20,6 +20,7 @@ from jax import lax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float
 
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.efficient.feature_attention import LOWEST, divide
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
@@ -63,7 +64,7 @@ def normalized_attention(
     mask: Bool[Array, "B T"] | None = None,
     reset: Bool[Array, "B T"] | None = None,
     initial_state: NormalizedState | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
     floor: bool = False,
     chunk_size: int = 64,
 ) -> tuple[Float[Array, "B T N Hv"], NormalizedState]:
@@ -112,7 +113,7 @@ def normalized_step(
     log_decay: Float[Array, "B N"] | None = None,
     mask: Bool[Array, "B"] | None = None,
     reset: Bool[Array, "B"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
     floor: bool = False,
 ) -> tuple[NormalizedState, Float[Array, "B N Hv"]]:
     """One position of `normalized_attention`. Returns (next state, output).

@@ -33,6 +33,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.state.chunks import Inputs, Places, carried, chunk_length, over_chunks, read_state
@@ -51,7 +52,7 @@ def state_attention(
     mask: Bool[Array, "B T"] | None = None,
     reset: Bool[Array, "B T"] | None = None,
     initial_state: Float[Array, "B N H Hv"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
     chunk_size: int = 64,
 ) -> tuple[Float[Array, "B T N Hv"], Float[Array, "B N H Hv"]]:
     """Returns (output in the query's dtype, the state after the last position in float32).
@@ -110,7 +111,7 @@ def state_step(
     write: Float[Array, "B N H"] | None = None,
     mask: Bool[Array, "B"] | None = None,
     reset: Bool[Array, "B"] | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> tuple[Float[Array, "B N H Hv"], Float[Array, "B N Hv"]]:
     """One position of `state_attention`. Returns (next state, output).
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.rms_norm import rms_norm
 from attention_research.kernels.shapes import check_shapes
@@ -59,7 +60,7 @@ def differential_attention(
     *,
     lambda_init: float | Float[Array, ""],
     epsilon: float = 1e-5,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,

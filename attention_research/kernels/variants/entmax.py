@@ -11,6 +11,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.variants.row_blocks import attend_by_rows
@@ -46,7 +47,7 @@ def entmax_attention(
     alpha: Float[Array, "#N"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     local_window_size: int | tuple[int, int] | None = None,
     query_offset: int | Int[Array, ""] = 0,

@@ -10,6 +10,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from attention_research.kernels.attention.arguments import Scale
+from attention_research.kernels.precision import accumulator
 from attention_research.kernels.variants.row_blocks import attend_by_rows
 from attention_research.kernels.variants.sparsemax import below_largest, powers_above
 
@@ -22,8 +24,9 @@ def entmax15(logits: Float[Array, "*B S"], visible: Bool[Array, "..."] | None = 
     """
     if logits.shape[-1] == 0:
         return logits
+    dtype, logits = logits.dtype, logits.astype(accumulator(logits.dtype))
     logits = logits if visible is None else jnp.where(visible, logits, -jnp.inf)
-    return powers_above(below_largest(logits) / 2, 2, logits > -jnp.inf)
+    return powers_above(below_largest(logits) / 2, 2, logits > -jnp.inf).astype(dtype)
 
 
 def entmax15_attention(
@@ -32,7 +35,7 @@ def entmax15_attention(
     value: Float[Array, "B S K Hv"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     local_window_size: int | tuple[int, int] | None = None,
     query_offset: int | Int[Array, ""] = 0,

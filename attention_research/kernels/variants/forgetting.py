@@ -15,6 +15,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.integers import as_int32
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
@@ -38,6 +39,8 @@ def forget_bias(
     sums = lax.cumsum(log_forget.astype(accumulator(log_forget.dtype)), axis=1).swapaxes(1, 2)
     if query_length == sums.shape[2] and isinstance(query_offset, int) and query_offset == 0:
         return sums[:, :, :, None] - sums[:, :, None, :]
+    if sums.shape[2] == 0:
+        return jnp.zeros((*sums.shape[:2], query_length, 0), sums.dtype)
     rows = jnp.arange(query_length, dtype=jnp.int32) + offset
     return jnp.take(sums, rows, axis=2, mode="clip")[:, :, :, None] - sums[:, :, None, :]
 
@@ -49,7 +52,7 @@ def forgetting_attention(
     log_forget: Float[Array, "B S N"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     query_offset: int | Int[Array, ""] = 0,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
 
@@ -39,7 +40,7 @@ def grouped_query_attention(
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
     num_groups: int | None = None,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,

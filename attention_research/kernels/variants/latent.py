@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.precision import einsum
 from attention_research.kernels.shapes import check_shapes
 
@@ -31,7 +32,7 @@ def latent_attention(
     value_weight: Float[Array, "R N Hv"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
@@ -64,7 +65,7 @@ def absorbed_latent_attention(
     value_weight: Float[Array, "R N Hv"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:
@@ -95,8 +96,8 @@ def _check(
     rotated_key: Array,
     key_weight: Array,
     value_weight: Array,
-    scale: float | int | None,
-) -> float | int:
+    scale: Scale,
+) -> float | int | Array:
     """Checks the shapes and returns the scale, by default 1 / sqrt(H + P)."""
     check_shapes(
         query=(query, "B T N H"),

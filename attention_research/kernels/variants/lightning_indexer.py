@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.attention.arguments import Scale, softmax_or_zero
 from attention_research.kernels.attention.pairs import pair_logits, weighted_values
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
@@ -27,7 +27,7 @@ def index_scores(
     index_key: Float[Array, "B S I"],
     index_weight: Float[Array, "B T M"],
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> Float[Array, "B T S"]:
     """sum_h w_th relu(q^I_th k^I_s scale) in float32. `scale` None means 1 / sqrt(I).
 
@@ -37,6 +37,8 @@ def index_scores(
     sizes = check_shapes(
         index_query=(index_query, "B T M I"), index_key=(index_key, "B S I"), index_weight=(index_weight, "B T M")
     )
+    if index_key.dtype != index_query.dtype:
+        raise ValueError(f"index_key: expected the query's dtype {index_query.dtype}, got {index_key.dtype}")
     dtype = accumulator(index_query.dtype)
     scale = sizes["I"] ** -0.5 if scale is None else scale
     products = einsum("BTMI,BSI->BMTS", index_query, index_key) * jnp.asarray(scale, dtype)
@@ -65,7 +67,7 @@ def indexed_attention(
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
     top_k: int,
-    scale: float | int | None = None,
+    scale: Scale = None,
     query_offset: int | Int[Array, ""] = 0,
 ) -> Float[Array, "B T N Hv"]:
     """Causal attention to the `top_k` visible keys that the indexer prefers.

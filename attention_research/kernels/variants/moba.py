@@ -13,6 +13,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.attention.pairs import pair_logits
 from attention_research.kernels.variants.example_blocks import example_blocks, largest_blocks
 
@@ -61,7 +62,7 @@ def moba_attention(
     *,
     block_size: int,
     top_k: int,
-    scale: float | int | None = None,
+    scale: Scale = None,
     query_offset: int | Int[Array, ""] = 0,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:

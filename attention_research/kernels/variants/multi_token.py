@@ -13,7 +13,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.attention.arguments import Scale, softmax_or_zero
 from attention_research.kernels.attention.pairs import pair_logits, weighted_values
 from attention_research.kernels.shapes import check_shapes
 
@@ -63,7 +63,7 @@ def multi_token_attention(
     weight_groups: Float[Array, "E J J"] | None = None,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     query_offset: int | Int[Array, ""] = 0,
 ) -> Float[Array, "B T N Hv"]:
     """Causal attention whose logits, and optionally weights, are convolved over queries and keys and mixed over heads.

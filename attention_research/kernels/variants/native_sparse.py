@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.attention.arguments import Scale, softmax_or_zero
 from attention_research.kernels.attention.pairs import pair_logits, weighted_values
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.variants.example_blocks import ExampleBlocks, example_blocks, largest_blocks
@@ -31,7 +31,7 @@ def native_sparse_attention(
     block_size: int,
     num_blocks: int,
     window: int,
-    scale: float | int | None = None,
+    scale: Scale = None,
     query_offset: int | Int[Array, ""] = 0,
 ) -> Float[Array, "B T N Hv"]:
     """Causal attention in three branches: compressed, selected, window. `gates` are their factors in this order.

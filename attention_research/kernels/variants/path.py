@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from attention_research.kernels.attention.arguments import prepare, softmax_or_zero
+from attention_research.kernels.attention.arguments import Scale, prepare, softmax_or_zero
 from attention_research.kernels.attention.pairs import visible_pairs, weighted_values
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
@@ -98,7 +98,7 @@ def path_attention(
     log_forget: Float[Array, "B T N"] | None = None,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     chunk_size: int = 64,
 ) -> Float[Array, "B T N Hv"]:
     """Causal self-attention in which the tokens between key and query reflect the key.
@@ -115,14 +115,14 @@ def path_attention(
         query=(query, "B T N H"), key=(key, "B T K H"), value=(value, "B T K Hv"), direction=(direction, "B T K H"),
         beta=(beta, "B T K"), log_forget=(log_forget, "B T N"),
     )  # fmt: skip
-    _, options = prepare(query, key, value, None, mask, scale, True, None, None, None)
+    arrays, options = prepare(query, key, value, None, mask, scale, True, None, None, None)
     if chunk_size < 1:
         raise ValueError(f"chunk_size: expected at least 1, got {chunk_size}")
     B, T, N, _ = query.shape
     expect_numbers("chunk_size", T=T)
     if 0 in (B, T):
         return jnp.zeros((B, T, N, value.shape[3]), query.dtype)
-    logits = path_logits(query, key, direction, beta, chunk_size=chunk_size)
+    logits = path_logits(arrays.query, key, direction, beta, chunk_size=chunk_size)
     logits = logits * jnp.asarray(options.scale, logits.dtype)
     if log_forget is not None:
         logits = logits + forget_bias(log_forget, T)

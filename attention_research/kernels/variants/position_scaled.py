@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.attention.pairs import visible_counts
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.shapes import check_shapes
@@ -51,7 +52,7 @@ def position_scaled_attention(
     *,
     interval: int = 8192,
     strength: float = 0.1,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     query_offset: int | Int[Array, ""] = 0,
     implementation: str | None = None,

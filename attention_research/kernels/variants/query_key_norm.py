@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.normalization import layer_norm
 from attention_research.kernels.rms_norm import rms_norm
 from attention_research.kernels.shapes import check_shapes
@@ -31,7 +32,7 @@ def query_key_norm_attention(
     *,
     center: bool = False,
     epsilon: float = 1e-6,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import in_band, prepare
+from attention_research.kernels.attention.arguments import Scale, in_band, prepare
 from attention_research.kernels.masks import combine_masks
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.symbolic import symbolic
@@ -30,7 +30,7 @@ def attend_by_rows(
     mask: Bool[Array, "#B #N #T #S"] | None,
     weigh: Weigh,
     *,
-    scale: float | int | None,
+    scale: Scale,
     is_causal: bool,
     local_window_size: int | tuple[int, int] | None,
     block_size: int,
@@ -47,7 +47,7 @@ def attend_by_rows(
     arrays, options = prepare(
         query, key, value, bias, mask, scale, is_causal, None, None, local_window_size, query_offset=query_offset
     )
-    scale, left, right = options.scale, options.left, options.right
+    query, scale, left, right = arrays.query, options.scale, options.left, options.right
     (B, T, N, H), (S, K) = query.shape, key.shape[1:3]
     if arrays.query_offset is not None:
         rows = jnp.arange(T, dtype=jnp.int32)[:, None] + arrays.query_offset[:, None, None, None]

@@ -16,6 +16,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.attention.pairs import pair_logits
 
 
@@ -32,7 +33,7 @@ def selective_bias(
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     sums: Float[Array, "B S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     query_offset: int | Int[Array, ""] = 0,
 ) -> Selection:
     """-F as a bias for the logits of all heads of causal attention.
@@ -70,7 +71,7 @@ def selective_attention(
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     sums: Float[Array, "B S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     query_offset: int | Int[Array, ""] = 0,
     implementation: str | None = None,
 ) -> Float[Array, "B T N Hv"]:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import symbolic
 from attention_research.kernels.variants.row_blocks import attend_by_rows
@@ -26,7 +27,7 @@ def sigmoid_attention(
     logit_bias: Float[Array, "#N"] | None = None,
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     local_window_size: int | tuple[int, int] | None = None,
     block_size: int = 512,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.attention.arguments import Scale, softmax_or_zero
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.variants.row_blocks import attend_by_rows
 
@@ -22,7 +22,7 @@ def sink_attention(
     sink: Float[Array, "#N"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     local_window_size: int | tuple[int, int] | None = None,
     block_size: int = 512,

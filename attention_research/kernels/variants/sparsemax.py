@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from attention_research.kernels.attention.arguments import Scale
+from attention_research.kernels.precision import accumulator
 from attention_research.kernels.variants.row_blocks import attend_by_rows
 
 #: Bisections of an interval of length 1, before Newton's method.
@@ -68,8 +70,9 @@ def sparsemax(logits: Float[Array, "*B S"], visible: Bool[Array, "..."] | None =
     """
     if logits.shape[-1] == 0:
         return logits
+    dtype, logits = logits.dtype, logits.astype(accumulator(logits.dtype))
     logits = logits if visible is None else jnp.where(visible, logits, -jnp.inf)
-    return powers_above(below_largest(logits), 1, logits > -jnp.inf)
+    return powers_above(below_largest(logits), 1, logits > -jnp.inf).astype(dtype)
 
 
 def sparsemax_attention(
@@ -78,7 +81,7 @@ def sparsemax_attention(
     value: Float[Array, "B S K Hv"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     local_window_size: int | tuple[int, int] | None = None,
     query_offset: int | Int[Array, ""] = 0,

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.integers import as_int32
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.variants.row_blocks import attend_by_rows
@@ -42,7 +43,7 @@ def stick_breaking_attention(
     value: Float[Array, "B S K Hv"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     attend_current: bool = False,
     query_offset: int | Int[Array, ""] = 0,
     block_size: int = 512,

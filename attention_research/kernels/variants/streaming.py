@@ -17,7 +17,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import dot_product_attention
-from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.attention.arguments import Scale, softmax_or_zero
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.symbolic import symbolic
 from attention_research.kernels.variants.row_blocks import attend_by_rows
@@ -47,7 +47,7 @@ def streaming_attention(
     *,
     num_sinks: int,
     window: int,
-    scale: float | int | None = None,
+    scale: Scale = None,
     block_size: int = 512,
 ) -> Float[Array, "B T N Hv"]:
     """Causal attention to the first `num_sinks` tokens and to a window.
@@ -78,7 +78,7 @@ def streaming_attention_step(
     value: Float[Array, "B 1 K Hv"],
     *,
     num_sinks: int,
-    scale: float | int | None = None,
+    scale: Scale = None,
 ) -> tuple[RollingCache, Float[Array, "B 1 N Hv"]]:
     """Decodes the next token. It attends to all tokens in the cache.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.kernels.attention.arguments import softmax_or_zero
+from attention_research.kernels.attention.arguments import Scale, softmax_or_zero
 from attention_research.kernels.shapes import check_shapes
 from attention_research.kernels.variants.row_blocks import attend_by_rows
 
@@ -41,7 +41,7 @@ def talking_heads_attention(
     weight_mixing: Float[Array, "N N"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     query_offset: int | Int[Array, ""] = 0,
     block_size: int = 512,

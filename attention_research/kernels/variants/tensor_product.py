@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.kernels.attention import dot_product_attention
+from attention_research.kernels.attention.arguments import Scale
 from attention_research.kernels.precision import accumulator, einsum
 from attention_research.kernels.shapes import check_shapes
 
@@ -27,6 +28,8 @@ def tensor_product_heads(
     R = check_shapes(factors=(factors, "B T R N"), features=(features, "B T R H"))["R"]
     if R < 1:
         raise ValueError("factors: axis R of [B T R N]: expected at least 1, got 0")
+    if features.dtype != factors.dtype:
+        raise ValueError(f"features: expected the dtype {factors.dtype} of the factors, got {features.dtype}")
     product = einsum("BTRN,BTRH->BTNH", factors, features)
     return (product / jnp.asarray(R, accumulator(factors.dtype))).astype(factors.dtype)
 
@@ -40,7 +43,7 @@ def tensor_product_attention(
     value_features: Float[Array, "B S Q Hv"],
     mask: Bool[Array, "#B #N #T #S"] | None = None,
     *,
-    scale: float | int | None = None,
+    scale: Scale = None,
     is_causal: bool = False,
     query_offset: int | Int[Array, ""] = 0,
     implementation: str | None = None,

@@ -17,6 +17,12 @@ from attention_research.signatures import Constructor
 State = dict[str, Any]
 
 
+def check_width(cell: Any, width: int) -> None:
+    """Raises ConfigError if a cell does not have the width of its model."""
+    if cell.width != width:
+        raise ConfigError(f"cell.width: expected {width}, the model's width, got {cell.width}")
+
+
 class RecurrentLayers(nnx.Module):
     """A stack of `num_layers` cells, applied to a whole sequence or, with `step`, to one position.
 
@@ -37,8 +43,7 @@ class RecurrentLayers(nnx.Module):
     ):
         widths = [input_width, *[width] * (num_layers - 1)]
         self.cells = nnx.List([cell(input_width=one, rngs=rngs) for one in widths])
-        if self.cells[0].width != width:
-            raise ConfigError(f"cell.width: expected {width}, the model's width, got {self.cells[0].width}")
+        check_width(self.cells[0], width)
         self.width, self.dropout_rate, self.residual = width, dropout_rate, residual
 
     def initial(self, batch: int, dtype: Any) -> tuple[State, ...]:

@@ -46,6 +46,7 @@ class SoftAttentionRatings(nnx.Module):
         table = jax.random.normal(rngs.params(), (vocabulary_size, embedding_width), jnp.float32)
         self.embedding = nnx.Param(table * embedding_width**-0.5)
         self.encoder = SkippingReader(cell, num_layers, embedding_width, rngs=rngs)
+        width = self.encoder.cells[-1].width  # by default the model's, which the cells inherit
         self.hidden = Linear(width, attention_width, rngs=rngs)
         self.score = Linear(attention_width, 1, use_bias=False, rngs=rngs)
         self.output = Linear(width, num_ratings, rngs=rngs)

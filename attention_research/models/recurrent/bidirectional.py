@@ -10,6 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
 from attention_research.layers.dropout import dropout
+from attention_research.layers.recurrent.layers import check_width
 from attention_research.layers.recurrent.scan import run
 from attention_research.signatures import Child, Given, Positive, Rate
 
@@ -19,7 +20,8 @@ class BidirectionalEncoder(nnx.Module):
 
     The two directions are concatenated in every layer. "summary" [B D] is the backward state at the first word, from
     which the decoder of the paper starts. "last" [B 2D] has the concatenated last states of both directions, and
-    "final" those of all layers. `residual` is that of the unidirectional encoder.
+    "final" those of all layers. `residual` is that of the unidirectional encoder. Raises ConfigError if the width of
+    the cell is not `width`.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class BidirectionalEncoder(nnx.Module):
         widths = [input_width, *[2 * width] * (num_layers - 1)]
         self.forward = nnx.List([cell(input_width=one, rngs=rngs) for one in widths])
         self.backward = nnx.List([cell(input_width=one, rngs=rngs) for one in widths])
+        check_width(self.forward[0], width)
         self.dropout_rate, self.residual = dropout_rate, residual
         self.output_width, self.summary_width, self.final_width = 2 * width, width, 2 * width
 
