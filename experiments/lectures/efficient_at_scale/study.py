@@ -67,7 +67,8 @@ GPU = {
 def measure_trigram(
     *, text: str, vocabulary_size: int, tokenizer: str, tested: int, two_sided: bool = False, **_: Any
 ) -> dict[str, float]:
-    """Returns "largest", the loss in nats of an interpolated Kneser-Ney trigram model on the test tokens of the models.
+    """Returns "largest" and "longest", both the loss in nats of an interpolated Kneser-Ney trigram model on the test
+    tokens of the models.
 
     The trigram model is fitted on the training split. With `two_sided` it predicts hidden tokens from both sides
     (`tasks.floors.cloze`), as masked models do. It is a row of its own because no baselines are computed for models
@@ -76,7 +77,8 @@ def measure_trigram(
     there = open_text(text, vocabulary_size, tokenizer)
     model, tokens = KneserNey(TokenArray.join([there.train]), there.size, order=3), there.test[: tested + 1]
     if not two_sided:
-        return {"largest": math.log(model.perplexity(TokenArray.join([tokens])))}
+        loss = math.log(model.perplexity(TokenArray.join([tokens])))
+        return {"largest": loss, "longest": loss}
     hidden, mask = np.random.default_rng(0).random(len(tokens)) < HIDDEN, there.size - 1
     read = TokenArray.join([np.where(hidden, mask, tokens)])
     return {"largest": math.log(cloze_perplexity(model, MaskedText(read, np.where(hidden, tokens, PAD), mask)))}
@@ -104,7 +106,21 @@ STUDY = Study(
     ),
     claims="../../claims.csv",
     competence=(
-        Competence("full", "measure.largest", "trigram", rows=("full", "window", "linear", "performer")),
+        Competence(
+            "full",
+            "measure.largest",
+            "trigram",
+            claims=("cheaper-worse-at-scale",),
+            rows=("full", "window", "linear", "performer"),
+        ),
+        # With the longest context, only the sliding window learns its task within the compute.
+        Competence(
+            "window",
+            "measure.longest",
+            "trigram",
+            claims=("longer-contexts-unlock",),
+            rows=("full", "window", "linear", "performer"),
+        ),
         Competence(
             "full_masked",
             "measure.largest",

@@ -41,9 +41,8 @@ def settings(results: Results) -> dict[str, Any]:
 
 
 def hard(results: Results) -> Verdict:
-    """At every depth, no seed of a plain stack is within the tolerance. The cases are the activations.
-
-    The numbers give the depth from which this is so.
+    """From some depth on, no seed of a plain stack is within the tolerance, and the error of every seed is larger at
+    the largest depth than at the smallest. The cases are the activations.
     """
     depths, tolerance = (settings(results).get(name, ()) for name in ("depths", "tolerance"))
     cases = {}
@@ -54,7 +53,8 @@ def hard(results: Results) -> Verdict:
             missed = [min(at) > tolerance for at in errors]
             first = next((depth for place, depth in enumerate(depths) if all(missed[place:])), None)
             since = f", not learned from {first} layers on" if first else ", learned at the largest depth"
-            cases[activation] = Case.ruled(all(missed), f"error {said(middle(errors))}{since}")
+            grows = all(late > early for early, late in zip(errors[0], errors[-1], strict=True))
+            cases[activation] = Case.ruled(first is not None and grows, f"error {said(middle(errors))}{since}")
     return decide(cases, f"plain stacks of {', '.join(map(str, depths))} layers")
 
 

@@ -110,10 +110,12 @@ def count_parameters(results: Results) -> Verdict:
 
 
 def order_needs(results: Results) -> Verdict:
-    """Letters are copied in order better with positions in both stacks than with positions in one or none."""
-    rivals = {"nowhere": "none", "decoder": "the decoder alone", "encoder": "the encoder alone"}
+    """Letters are copied in order better with positions in both stacks than without. The text also compares positions
+    in one stack."""
     pair = lambda worse: compare(results, "order_both", f"order_{worse}", "measure.recall", higher=True)
-    return conclude({f"both stacks against {name}": pair(row) for row, name in rivals.items()})
+    rivals = {"decoder": "the decoder alone", "encoder": "the encoder alone"}
+    said = (f"both stacks against {name}: {pair(row).text}" for row, name in rivals.items())
+    return conclude({"both stacks against none": pair("nowhere")}).beside(*said)
 
 
 def tied(results: Results) -> Verdict:
