@@ -90,8 +90,8 @@ STUDY = Study(
     ),
     published="table1.csv",
     claims="../claims.csv",
-    # A generated sentence has exactly one correct translation. Pronunciation must be as good as that of the nearest
-    # word.
+    # A generated sentence has exactly one correct translation. Pronunciation must be 15 points better than one phoneme
+    # for each letter.
     competence=(
         Competence("local_soft", "evaluate.error_rate", line=10, rows=("local_*",)),
         pronounces("sounds_soft", "sounds_*"),

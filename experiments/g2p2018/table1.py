@@ -22,7 +22,6 @@ from attention_research.studies.verdicts import Verdict, compare, conclude, marg
 
 CONFIG = "configs/pronunciation/sphinx.py"
 PHONEMES, WORDS, LINES = "evaluate.error_rate", "evaluate.word_error_rate", "evaluate.line_error_rate"
-#: The margin for "no worse", in points of the word error rate, fixed before anything was run.
 BOTH_DIRECTIONS = {
     "model.reverse_source": False,
     "model.encoder.kind": "bidirectional",

@@ -206,8 +206,8 @@ STUDY = Study(
     published="online.csv",
     claims="../claims.csv",
     figures=(samples, lags),
-    # Pronunciation must be as good as that of the nearest word. Generated sentences have exactly one correct
-    # translation.
+    # Pronunciation must be 15 points better than one phoneme for each letter. Generated sentences have exactly one
+    # correct translation.
     competence=(
         pronounces("sounds_soft", "sounds_*"),
         Competence("monotone_soft", "evaluate.error_rate", line=10, rows=("monotone_*",)),

@@ -115,13 +115,20 @@ def by_distance(said: Int[np.ndarray, "B T"], sentences: Sentences) -> dict[str,
     return {**found, "neighbour": float(1 - sentences.attracted[verbs].mean())}
 
 
+def without(sentences: Sentences, others: Sentences) -> Sentences:
+    """The sentences whose words are in none of the others. Short sentences are often drawn twice."""
+    known = {row.tobytes() for row in np.asarray(others.tokens)}
+    kept = np.asarray([row.tobytes() not in known for row in np.asarray(sentences.tokens)])
+    return Sentences(*(np.asarray(part)[kept] for part in sentences))
+
+
 def measure_structure(
     *, positions: str, seed: int, lost: float = 0.0, sentences: int, tested: int, max_length: int, steps: int,
     batch_size: int, learning_rate: float, sizes: dict[str, int], **_: Any,
 ) -> dict[str, float]:  # fmt: skip
     """Computes `by_distance` for a model that is trained on other sentences, and its "parameters"."""
     seen = generate(sentences, max_length, 2 * seed, lost)
-    held_out = generate(tested, max_length, 2 * seed + 1, lost)
+    held_out = without(generate(tested, max_length, 2 * seed + 1, lost), seen)
     tokens, heads, plural = (jnp.asarray(part) for part in seen[:3])
 
     def draw(key: Array) -> tuple[Array, Array, Array]:

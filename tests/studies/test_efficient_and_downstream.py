@@ -62,6 +62,7 @@ def test_a_gap_has_to_grow_with_the_size(studies):
     assert partly.status == FAILED and clear_cases(partly) == ["Linformer, masked"]
     assert judge(**dict.fromkeys(kinds, flat)).status == FAILED
     assert judge(**dict.fromkeys(kinds, growing[::-1])).status == FAILED
+    assert judge(**dict.fromkeys(kinds, [0.0, 0.2, 0.24, 0.19])).status == FAILED  # only the smallest is behind
 
 
 def test_the_interval_of_a_slope_has_its_nominal_coverage(studies):
