@@ -30,10 +30,15 @@ SEQUENCES = {
 }
 
 
+def every_place(trained: Trained, *, split: str = "test") -> dict[tuple[str, str], Layers]:
+    """The places at which a model has attention weights, and their layers."""
+    _, batch = next(iter(trained.data.evaluation_batches(split, 1, examples=1)))
+    return layers_of(jax.eval_shape(forward_pass(trained.trainer.structure), trained.model(), batch))
+
+
 def layers_at(trained: Trained, place: tuple[str, str], *, split: str = "test") -> Layers:
     """The layers of `example_maps`. The model has weights at this place."""
-    _, batch = next(iter(trained.data.evaluation_batches(split, 1, examples=1)))
-    return layers_of(jax.eval_shape(forward_pass(trained.trainer.structure), trained.model(), batch))[place]
+    return every_place(trained, split=split)[place]
 
 
 def example_maps(

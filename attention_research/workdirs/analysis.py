@@ -25,7 +25,7 @@ from jaxtyping import Float
 from attention_research.analysis import head_statistics, position_probe, rollout, spectra
 from attention_research.analysis.attention import INPUT, PLACES, Attention, AttentionMap, Layers, Pass
 from attention_research.analysis.attention_page import page as attention_page
-from attention_research.analysis.example_maps import example_maps, layers_at
+from attention_research.analysis.example_maps import SEQUENCES, every_place, example_maps, layers_at
 from attention_research.analysis.sample_passes import sample_passes, shortened
 from attention_research.errors import ConfigError, RunError
 from attention_research.models.architecture import masked_layers
@@ -101,16 +101,26 @@ def _of_sample(
     """The statistics of all heads over the sample, with the decoder reading the reference."""
     found: dict[str, Any] = {}
     figures: list[Figure] = []
+    if "heads" in what:
+        again = [f"{part} {name.replace('_', ' ')}" for part, name in every_place(trained, split=split)
+                 if (part, name) not in PLACES]  # fmt: skip
+        if again:
+            found["left_out"] = {"heads": [f"{name}: only its maps are shown" for name in again]}
     for place, (title, _, _) in PLACES.items() if {"heads", "spectra"} & {*what} else ():
         try:
-            maps = [one for _, one in example_maps(trained, place, split=split, examples=examples)]
+            pairs = [*example_maps(trained, place, split=split, examples=examples)]
         except RunError:  # the model has no such attention
             continue
-        maps = [one for one in maps if one.shape[3] > 1]
+        projected = any(one.shape[3] != len(tokens[SEQUENCES[place][1]]) for tokens, one in pairs)
+        maps = [one for _, one in pairs if one.shape[3] > 1]
         if not maps:
             continue
         key, layers = "_".join(place), layers_at(trained, place, split=split)
-        if "heads" in what:
+        if "heads" in what and projected:
+            found.setdefault("left_out", {}).setdefault("heads", []).append(
+                f"{title}: its keys are projections, which have no place among the tokens"
+            )
+        elif "heads" in what:
             numbers = _by_layer(maps, _is_causal(trained, place, layers))
             apart = head_statistics.divergence(maps)
             found.setdefault("heads", {})[key] = {
@@ -161,8 +171,10 @@ def _of_passes(
     for shown in whole[0].maps if "rollout" in what and whole else ():
         square = shown.weights.shape[2] == shown.weights.shape[3] and shown.title in keys
         if square and "self_attention" in keys[shown.title] and not shown.columns.startswith("projections"):
-            if not shown.layers.whole:
-                found.setdefault("left_out", {}).setdefault("rollout", []).append(_skips_layers(shown))
+            again = any(other.title.startswith(f"{shown.title} ") for other in whole[0].maps)
+            if again or not shown.layers.whole:
+                why = f"{shown.title}: a block attends twice" if again else _skips_layers(shown)
+                found.setdefault("left_out", {}).setdefault("rollout", []).append(why)
                 continue
             key, reached = keys[shown.title], rollout.rollout(shown.weights)
             shown = shortened(shown)

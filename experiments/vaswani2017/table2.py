@@ -4,9 +4,9 @@
 
 The paper's FLOPs are machine time: hours x GPUs x the sustained rate that it assumes for a P100, 9.5 TFLOPS. Model
 FLOPs are 2 for each multiply-add of the matrix products in one training step of our configurations, forward and
-backward, times the number of updates; they are less than a third of the former for base and less than half for
-big. Both are computed here, and nothing is trained. BLEU and the cells of other systems are the paper's. The English-French BLEU of the big model is 41.8 in the
-later arXiv versions, and 41.0 in the early ones and in the proceedings.
+backward, times the number of updates; they are less than a third of the former for base and less than half for big.
+Both are computed here, and nothing is trained. BLEU and the cells of other systems are the paper's. The English-French
+BLEU of the big model is 41.8 in the later arXiv versions, and 41.0 in the early ones and in the proceedings.
 """
 
 from __future__ import annotations

@@ -94,3 +94,22 @@ def test_rows_of_a_rollout_sum_to_1_also_for_long_texts(tmp_path, monkeypatch, k
     for one, numbers in zip(seen, found.values(), strict=True):
         np.testing.assert_allclose(one.sum(axis=-1), 1.0, rtol=1e-6)
         assert len(numbers["queries"]) == len(numbers["last_layer"]) == 3
+
+
+@pytest.mark.slow
+def test_what_has_no_place_among_the_tokens_is_left_out(tmp_path):
+    """Distances of projected keys, and the second attention of a block."""
+    twice = {"steps": tuple((kind, "residual", "norm") for kind in ("self_attention", "self_attention"))}
+    run = trained(tmp_path, kind="transformer_decoder", num_layers=2, decoder=twice)
+    found = analysis.analyze(run, tmp_path, ["heads", "rollout"])
+    assert found["left_out"] == {
+        "heads": ["decoder self attention 2: only its maps are shown"],
+        "rollout": ["decoder self-attention: a block attends twice"],
+    }
+    run = trained(tmp_path, kind="transformer", num_layers=2, self_attention={"kind": "linformer", "rank": 3})
+    run.continues = False
+    found = analysis.analyze(run, tmp_path, ["heads"])
+    titles = ("cross-attention", "encoder self-attention")
+    why = "its keys are projections, which have no place among the tokens"
+    assert sorted(found["left_out"]["heads"]) == [f"{title}: {why}" for title in titles]
+    assert list(found["heads"]) == ["decoder_self_attention"]

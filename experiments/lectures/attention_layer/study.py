@@ -68,7 +68,7 @@ STUDY = Study(
     figures=(draw,),
     notes=(
         exact.NOTE,
-        "Accuracy: how often the class, one of 8, of the queried item, one of 12, is right; chance is 12.5 %. The learning rate "
-        "is the best of three by validation loss.",
+        "Accuracy: how often the class, one of 8, of the queried item, one of 12, is right; chance is 12.5 %. The "
+        "learning rate is the best of three by validation loss.",
     ),
 )  # fmt: skip
