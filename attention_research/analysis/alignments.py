@@ -114,7 +114,11 @@ def described(weights: Sequence[np.ndarray]) -> dict[str, float]:
 
 
 def against_gold(weights: Sequence[np.ndarray], gold: Sequence[Iterable[Link]]) -> dict[str, float]:
-    """All measures above over a corpus. The columns of the weights are the source words, followed by other tokens."""
+    """All measures above over a corpus. The columns of the weights are the source words, followed by other tokens.
+
+    The gold links of a sentence reach its last source word and its last target word, as those of generated sentences
+    do: words behind them are taken for other tokens.
+    """
     found = []
     for one, theirs in zip(weights, gold, strict=True):
         words = {s for s, _ in theirs}, {t for _, t in theirs}
