@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.decoding.hypotheses import allowed_tokens, length_penalty
+from attention_research.decoding.hypotheses import length_penalty
 from attention_research.decoding.search import Search
 from attention_research.signatures import NonNegative, NonNegativeFloat, Positive
 
@@ -39,11 +38,6 @@ class BeamSearch(Search):
         self.alpha = alpha
         self.extra_length = extra_length
         self.exact = exact
-
-    def prices(self, log_probabilities: Float[Array, "B K V"], at_limit: Bool[Array, "B"]) -> Float[Array, "B K V"]:
-        """The model's log-probabilities for allowed tokens, -inf for others; at the limit only EOS is allowed."""
-        allowed = allowed_tokens(log_probabilities.shape[-1], at_limit)[:, None]
-        return jnp.where(allowed, log_probabilities, -jnp.inf)
 
     def score(self, log_probabilities: Float[Array, "*B"], lengths: Int[Array, "*#B"]) -> Float[Array, "*B"]:
         """log p / ((5 + |y|) / 6) ** alpha."""

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from attention_research.decoding import cache as rows
 from attention_research.decoding.continuation import Continued
-from attention_research.decoding.hypotheses import Decoded, length_limits, number_of_rows
+from attention_research.decoding.hypotheses import Decoded, allowed_tokens, length_limits, number_of_rows
 from attention_research.models.protocol import Generates
 from attention_research.tokens import BOS, EOS, PAD
 
@@ -55,8 +55,12 @@ class Search:
     extra_length: int
 
     def prices(self, log_probabilities: Float[Array, "B K V"], at_limit: Bool[Array, "B"]) -> Float[Array, "B K V"]:
-        """The log-probability that each extension adds to its prefix; -inf for tokens that are not allowed."""
-        raise NotImplementedError
+        """The log-probability that each extension adds to its prefix; -inf for tokens that are not allowed.
+
+        By default it is that of the model, and at the limit only EOS is allowed.
+        """
+        allowed = allowed_tokens(log_probabilities.shape[-1], at_limit)[:, None]
+        return jnp.where(allowed, log_probabilities, -jnp.inf)
 
     def ends(self, tokens: Int[Array, "B C"], at_limit: Bool[Array, "B"]) -> Bool[Array, "B C"]:
         """Whether each extension becomes a hypothesis: those by EOS."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from attention_research.decoding.hypotheses import allowed_tokens
 from attention_research.decoding.search import Search
 from attention_research.signatures import NonNegative, Positive
 
@@ -24,11 +23,6 @@ class ShrinkingBeamSearch(Search):
 
     def __init__(self, *, beam_size: Positive = 12, normalized: bool = False, extra_length: NonNegative = 50):
         self.beam_size, self.normalized, self.extra_length = beam_size, normalized, extra_length
-
-    def prices(self, log_probabilities: Float[Array, "B K V"], at_limit: Bool[Array, "B"]) -> Float[Array, "B K V"]:
-        """The model's log-probabilities for allowed tokens, -inf for others; at the limit only EOS is allowed."""
-        allowed = allowed_tokens(log_probabilities.shape[-1], at_limit)[:, None]
-        return jnp.where(allowed, log_probabilities, -jnp.inf)
 
     def kept(self, values: Float[Array, "B C"], finished: Int[Array, "B"]) -> Float[Array, "B C"]:
         """As many extensions as the beam has free places."""
