@@ -140,16 +140,13 @@ def gated_cells(results: Results) -> Verdict:
 
 
 def reversal(results: Results) -> Verdict:
-    """Reversing the source helps if source and target have the same order, and hurts if they have opposite orders.
-
-    Letters and sounds are a case if their rows have learned the task.
-    """
+    """Reversing the source helps if source and target have the same order, as letters and sounds have, and hurts if
+    they have opposite orders."""
     pairs = {
         "generated in the same order": ("same_reversed", "same_forward"),
         "generated in the opposite order": ("opposite_forward", "opposite_reversed"),
+        "letters to sounds": ("reversed", "forward"),
     }
-    if results.values("reversed", "evaluate.perplexity"):
-        pairs["letters to sounds"] = ("reversed", "forward")
     return conclude({
         f"perplexity, {name}": compare(results, better, worse, "evaluate.perplexity")
         for name, (better, worse) in pairs.items()
