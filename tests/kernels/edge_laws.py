@@ -76,13 +76,16 @@ def derivatives(mechanism: Mechanism) -> None:
 
 
 def scales(mechanism: Mechanism) -> None:
-    """A scale that is an array gives the outputs of the same number, and they depend on it."""
+    """A scale that is an array gives the outputs of the same number, and a slope where they depend on it."""
     given = jax.tree.map(jnp.asarray, mechanism.arrays())
     settings = {name: value for name, value in mechanism.settings.items() if name != "scale"}
     call = lambda scale: laws.floating(jax.tree.leaves(mechanism.function(**given, **settings, scale=scale)))
     outputs, slopes = jax.jit(lambda scale: jax.jvp(call, (scale,), (jnp.ones_like(scale),)))(jnp.float32(0.3))
-    laws.close(outputs, jax.jit(lambda: call(0.3))(), 1e-4)
-    assert any(np.abs(slope).max(initial=0) > 1e-3 for slope in slopes)
+    here, there = jax.jit(lambda: (call(0.3), call(0.6)))()
+    laws.close(outputs, here, 1e-4)
+    change = max(np.abs(one - other).max(initial=0) for one, other in zip(here, there, strict=True))
+    # In quotients the scale cancels.
+    assert max(np.abs(slope).max(initial=0) for slope in slopes) >= (change - 1e-4) / 3
 
 
 def extremes(mechanism: Mechanism) -> None:
