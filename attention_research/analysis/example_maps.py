@@ -36,11 +36,6 @@ def every_place(trained: Trained, *, split: str = "test") -> dict[tuple[str, str
     return layers_of(jax.eval_shape(forward_pass(trained.trainer.structure), trained.model(), batch))
 
 
-def layers_at(trained: Trained, place: tuple[str, str], *, split: str = "test") -> Layers:
-    """The layers of `example_maps`. The model has weights at this place."""
-    return every_place(trained, split=split)[place]
-
-
 def example_maps(
     trained: Trained,
     place: tuple[str, str],

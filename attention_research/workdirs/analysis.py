@@ -25,7 +25,7 @@ from jaxtyping import Float
 from attention_research.analysis import head_statistics, position_probe, rollout, spectra
 from attention_research.analysis.attention import INPUT, PLACES, Attention, AttentionMap, Layers, Pass
 from attention_research.analysis.attention_page import page as attention_page
-from attention_research.analysis.example_maps import SEQUENCES, every_place, example_maps, layers_at
+from attention_research.analysis.example_maps import SEQUENCES, every_place, example_maps
 from attention_research.analysis.sample_passes import sample_passes, shortened
 from attention_research.errors import ConfigError, RunError
 from attention_research.models.architecture import masked_layers
@@ -101,11 +101,10 @@ def _of_sample(
     """The statistics of all heads over the sample, with the decoder reading the reference."""
     found: dict[str, Any] = {}
     figures: list[Figure] = []
-    if "heads" in what:
-        again = [f"{part} {name.replace('_', ' ')}" for part, name in every_place(trained, split=split)
-                 if (part, name) not in PLACES]  # fmt: skip
-        if again:
-            found["left_out"] = {"heads": [f"{name}: only its maps are shown" for name in again]}
+    there = every_place(trained, split=split) if {"heads", "spectra"} & {*what} else {}
+    again = [f"{part} {name.replace('_', ' ')}" for part, name in there.keys() - PLACES.keys()]
+    if "heads" in what and again:
+        found["left_out"] = {"heads": [f"{name}: only its maps are shown" for name in sorted(again)]}
     for place, (title, _, _) in PLACES.items() if {"heads", "spectra"} & {*what} else ():
         try:
             pairs = [*example_maps(trained, place, split=split, examples=examples)]
@@ -115,7 +114,7 @@ def _of_sample(
         maps = [one for _, one in pairs if one.shape[3] > 1]
         if not maps:
             continue
-        key, layers = "_".join(place), layers_at(trained, place, split=split)
+        key, layers = "_".join(place), there[place]
         if "heads" in what and projected:
             found.setdefault("left_out", {}).setdefault("heads", []).append(
                 f"{title}: its keys are projections, which have no place among the tokens"

@@ -111,7 +111,7 @@ STUDY = Study(
             "measure.largest",
             "trigram",
             claims=("cheaper-worse-at-scale",),
-            rows=("full", "window", "linear", "performer"),
+            rows=CAUSAL,
         ),
         # With the longest context, only the sliding window learns its task within the compute.
         Competence(
@@ -119,7 +119,7 @@ STUDY = Study(
             "measure.longest",
             "trigram",
             claims=("longer-contexts-unlock",),
-            rows=("full", "window", "linear", "performer"),
+            rows=CAUSAL,
         ),
         Competence(
             "full_masked",
