@@ -26,7 +26,7 @@ from attention_research.studies.columns import BLEU, FAR_BLEU, FLOPS, LOSS, PARA
 from attention_research.studies.competence import translates
 from attention_research.studies.results import Results, published
 from attention_research.studies.trials import configuration
-from attention_research.studies.verdicts import FAILED, HELD, Verdict, compare, conclude
+from attention_research.studies.verdicts import FAILED, HELD, Verdict, compare, conclude, margin_of, no_worse
 
 from .figure1 import architecture_figure, built
 
@@ -210,10 +210,14 @@ def many_heads(results: Results) -> Verdict:
 
 
 def learned_positions(results: Results) -> Verdict:
-    """Compares learned with sinusoidal positions within the training length."""
+    """Within the training length, learned positions are worse than sinusoids by less than the margin of the claim.
+
+    In the paper, both have a perplexity of 4.92, and BLEU is 25.7 with learned positions and 25.8 with sinusoids.
+    """
+    margin = margin_of(results, "learned-positions-fit-data")
     return conclude({
-        "perplexity": compare(results, "learned", "base", "evaluate.perplexity"),
-        "BLEU": compare(results, "learned", "base", "evaluate.bleu", higher=True),
+        "perplexity": no_worse(results, "learned", "base", "evaluate.perplexity", margin),
+        "BLEU": no_worse(results, "learned", "base", "evaluate.bleu", margin, higher=True),
     })  # fmt: skip
 
 
