@@ -8,8 +8,8 @@ division     420,608         6.35    10,000   1.1 hours for 20,000 updates   99 
 smoke          7,008         0.00         4   seconds                        it learns nothing
 
 Half of the equations a / b = c mod 97 are for training (`data.equations`). With a weight decay of 1, as in `division`,
-the model soon knows the training equations, and much later, within some thousand updates, all others. The time (one
-core) and the accuracy of the validation equations are those of the recorded seed of experiments/power2022, which had
+the model learns the training equations in hundreds of updates and the others in thousands. The time (one core) and the
+accuracy of the validation equations are those of the recorded seed of experiments/power2022, which had
 20,000 updates. experiments/power2022 also has other operations, fractions and decays.
 """
 

@@ -14,8 +14,9 @@ rare                512,130         0.6   1000  80.2
 dissimilar           12,418        28.5   3000  100.0 (X X^T: 51.3, and 83.9 with learned embeddings)
 smoke                   210         0.2      4  learns nothing
 
-`inspect` prints these counts. MFLOP are those of one training step. The time is half a minute to a minute on one busy
-core. The splits are ours, by text, so that these numbers are not comparable with published ones.
+`inspect` prints the parameters. MFLOP are those of one training step, which `inspect` rounds to 0.00 GFLOP. The time
+is half a minute to a minute on one busy core. The splits are ours, by text, so that these numbers are not comparable
+with published ones.
 """
 
 from ml_collections import ConfigDict

@@ -13,9 +13,9 @@ variant   parameters  GFLOP/step  steps
 cpu          342,153        5.86   1500
 smoke          4,451       0.004      4
 
-`inspect` prints these counts. GFLOP are those of one training step. `cpu` takes minutes on two cores, `smoke` seconds.
-The model is that of `captions.py` (Xu et al. 2015). The BLEU depends on your pictures: from a few hundred, as in the
-variant `stamps` of `captions.py`, a model learns little more than frequent words.
+`inspect` prints these counts once your files exist. GFLOP are those of one training step. `cpu` takes minutes on two
+cores, `smoke` seconds. The model is that of `captions.py` (Xu et al. 2015). The BLEU depends on your pictures: from a
+few hundred, as in the variant `stamps` of `captions.py`, a model learns little more than frequent words.
 """
 
 from ml_collections import ConfigDict

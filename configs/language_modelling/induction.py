@@ -10,8 +10,8 @@ smoke         2,804        0.00        4  seconds       it learns nothing
 A sequence has 256 random symbols; the trigger stands once among them and once at the end, and the model is to give the
 symbol that followed it (`data.induction`). Blocks are attention alone, of width 128 and without biases, as the
 published 137K parameters imply; the number of heads, here 8, is not stated. Adam at a constant 0.0002, 8 new sequences
-in each batch. A run ends once all 512 validation sequences were right at five consecutive checks; in the paper it has
-all its steps. experiments/mamba2023 has other position codes, and the accuracies at 64 to 4,096 tokens.
+in each batch. A run ends once all 512 validation sequences were right at five consecutive checks; the paper
+does not stop early. experiments/mamba2023 has other position codes, and the accuracies at 64 to 4,096 tokens.
 """
 
 from ml_collections import ConfigDict

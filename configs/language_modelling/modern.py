@@ -8,8 +8,8 @@
 
 variant   parameters   GFLOP/step   steps   time                       perplexity of test reviews (one seed)
 cpu          330,432         4.83    1000   2.2 minutes of one core    121
-muon         330,432         4.83    1000   2.7 minutes of one core    111
-hybrid       396,504         6.26    1000   6.7 minutes of one core    155
+muon         330,432         5.13    1000   2.7 minutes of one core    111
+hybrid       396,504         6.50    1000   6.7 minutes of one core    155
 smoke          7,539         0.01       4   seconds                    it learns nothing
 
 These runs are short. On the same pieces, a bigram model has a perplexity of 92 and a trigram model 45 (`floors_of` in

@@ -14,8 +14,8 @@ smoke          7,856       4  seconds                     it learns nothing
 sinusoidal positions by default. `positions.kind` is sinusoidal, learned or none; the `self_attention.kind` t5, alibi,
 rotary or relative is used with `positions.kind=none`. A sequence is a part of running text of `max_length` tokens; no
 state is carried from one sequence to the next. `masked` hides 15 % of the characters of a sequence from an encoder with
-a learned bias for each distance. (With sinusoids it stays for thousands of updates at the frequencies of the
-characters.)
+a learned bias for each distance. (With sinusoids, it predicts only the frequencies of the
+characters for thousands of updates.)
 """
 
 from ml_collections import ConfigDict

@@ -4,13 +4,13 @@
     attention-research evaluate --workdir=runs/naming      # F1 at 1 and 5, exact match, sub-tokens never seen, lambda
 
 variant    what                                       time                       F1
-allamanis  the paper's model and script               the paper does not say     44.7 (the paper's mean of 10 projects)
+allamanis  the paper's model and script               the paper does not say     not quoted here
 cpu        the same at width 64, 45 epochs            minutes on one core        experiments/allamanis2016/results
 smoke      shows that everything runs                 seconds                    0: it learns nothing
 
-The paper's F1 is the mean of ten Java projects, with one model for each. It is quoted from memory, not read from the
-paper (published CSV). The data here are the Python standard library of the running interpreter, split by module, so
-that the F1 is not comparable with that on Java. `--config.model.kind=conv_attention` is the model without copying.
+The data are the Python standard library of the running interpreter, split by module, so that the F1 is not comparable
+with that of the paper, which is the mean of ten Java projects. `--config.model.kind=conv_attention` is the model
+without copying.
 """
 
 from ml_collections import ConfigDict

@@ -5,7 +5,7 @@
 
 variant      parameters  GFLOP/step   steps  time                       error rate of words, %
 gru             143,504        1.89  80,000  2.4 hours for three seeds  33.0 +- 0.5 (published: 39.6)
-transformer   3,974,144      227.74   4,500  not recorded               not recorded (published: 30.2, by line)
+transformer   3,975,168      227.74   4,500  not recorded               not recorded (published: 30.2, by line)
 smoke            11,864        0.03       4  seconds                    it learns nothing
 
 `inspect` prints these counts. GFLOP are those of one training step, here with the longest words. The record is that of

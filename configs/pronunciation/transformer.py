@@ -6,7 +6,7 @@
 
 variant  parameters  GFLOP/step  steps  time                                  phoneme error rate, %
 cpu       1,399,296        71.8   4000  not recorded                          not recorded
-quick       936,448        24.0   1200  not timed on a quiet machine            13.5 +- 0.2
+quick       936,448        24.0   1200  4 to 6 minutes, one core (busy)       13.5 +- 0.2
 smoke        24,064        0.09      4  seconds                               it learns nothing
 
 `inspect` prints these counts. GFLOP are those of one training step, here with the longest words. The error rate is the
@@ -18,7 +18,7 @@ from ml_collections import ConfigDict
 
 VARIANTS = {
     "cpu": "letters to 39 phonemes, 3+3 layers of width 128: about 15 minutes on one core",
-    "quick": "the same with 2+2 layers: about 2 minutes on one core",
+    "quick": "the same with 2+2 layers: about 5 minutes on one core",
     "smoke": "seconds: shows that everything runs, learns nothing",
 }
 

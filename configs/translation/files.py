@@ -15,7 +15,7 @@ base     63,082,496  vaswani_base            100K  12 hours on 8 P100 (the paper
 cpu       1,438,208  cpu                    4,000  15 minutes on one thread of an AMD EPYC 29.1 on interface strings
 
 The numbers are those of the same model on the data named in the last column (the header of `transformer.py` gives their
-sources). The results on your files depend on the files. `inspect` counts parameters and FLOPs of any variant.
+sources). The results on your files depend on the files. `inspect` counts parameters and FLOPs once your files exist.
 """
 
 from ml_collections import ConfigDict
