@@ -63,8 +63,18 @@ def filters_divide_width(section: Section, sections: list[Section]) -> Broken:
     return "num_filters", f"{filters} filters do not divide the width {width}"
 
 
+#: Kinds of self-attention whose tables have an entry for each position in the row, and what they do with a packed row.
+COUNT_IN_A_ROW = {
+    kind: f"{kind} ({{}}) counts positions in"
+    for kind in (
+        "positional", "dense_synthesizer", "dense_synthesizer_plus", "dense_synthesizer_plus_alpha",
+        "factorized_synthesizer", "low_rank_synthesizer", "random_synthesizer", "random_synthesizer_plus",
+        "random_synthesizer_plus_alpha",
+    )
+}  # fmt: skip
 #: Kinds of attention of encoders and to a source that mix the keys of a row before a query sees them, and how.
 MIX_A_ROW = {
+    **COUNT_IN_A_ROW,
     "linformer": "Linformer ({}) projects keys over",
     "linformer_pooled": "linformer_pooled ({}) pools keys over",
     "linformer_convolved": "linformer_convolved ({}) convolves keys over",
@@ -82,13 +92,17 @@ MIX_A_ROW = {
 }
 #: The same for kinds of self-attention of decoders.
 MIX_A_ROW_CAUSALLY = {
+    **COUNT_IN_A_ROW,
     "sinkhorn": MIX_A_ROW["sinkhorn"],
+    "block_local": MIX_A_ROW["block_local"],
+    "transformer_xl_memory": "transformer_xl_memory ({}) has segments of",
     "streaming": "streaming ({}) keeps the first tokens of",
 }
 
 
 def no_mixing_of_packed(section: Section, sections: list[Section]) -> Broken:
-    """Attention that mixes the keys of a row takes no mask of segments."""
+    """Attention that mixes the keys of a row takes no mask of segments. If it counts positions in the row, an example
+    has other scores in a packed row than alone."""
     mixing = {"encoder_attention": MIX_A_ROW, "cross_attention": MIX_A_ROW, "causal_attention": MIX_A_ROW_CAUSALLY}
     for other in sections:
         if other.kind in mixing.get(other.family, ()):
@@ -219,6 +233,14 @@ def states_that_fit(section: Section, sections: list[Section]) -> Broken:
             what = f"encoder_state passes {layers[0]} states of width {keys}"
             return f"{starts}.kind", f"{what}, and the decoder has {layers[1]} of width {width}; use projected"
     return None
+
+
+def a_row_for_each_source_word(section: Section, sections: list[Section]) -> Broken:
+    """Source and target share a tokenizer, so the table of the source has a row for each of its words."""
+    rows, words = section.settings["source_vocabulary_size"], section.settings["vocabulary_size"]
+    if rows is None or rows >= words:
+        return None
+    return "source_vocabulary_size", f"{rows} rows are too few; both languages share a tokenizer of {words} words"
 
 
 def steps_that_exist(section: Section, sections: list[Section]) -> Broken:
@@ -396,6 +418,7 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("decoder", "*", steps_that_exist),
     ("causal_stack", "*", steps_that_exist),
     ("prompted_stack", "*", steps_that_exist),
+    ("recurrent_vocabulary", "source_and_target", a_row_for_each_source_word),
     ("vocabulary", "adaptive_*", clusters_cover_the_vocabulary),
     ("vocabulary", "adaptive_softmax", tails_within_the_row),
     ("mesh", "mesh", whole_mesh),

@@ -267,6 +267,16 @@ REFUSED = {
         "config.data.batching.kind: packed rows hold several sentences and streaming "
         "(config.model.decoder.self_attention) keeps the first tokens of the whole row, which would mix them",
     ),
+    "packed rows under a table of scores": (
+        ("model.self_attention", {"kind": "random_synthesizer"}),
+        "config.data.batching.kind: packed rows hold several sentences and random_synthesizer "
+        "(config.model.encoder.self_attention) counts positions in the whole row, which would mix them",
+    ),
+    "packed blocks of a decoder": (
+        ("model.decoder.self_attention", {"kind": "block_local", "block_size": 4}),
+        "config.data.batching.kind: packed rows hold several sentences and block_local "
+        "(config.model.decoder.self_attention) has blocks of the whole row, which would mix them",
+    ),
     "packed rows of a copying model": (
         ("model", {"kind": "pointer_generator", "width": 12, "cell": {"kind": "lstm", "width": 12}}),
         "config.data.batching.kind: packed rows hold several sentences and pointer_generator reads a row as one",
@@ -323,7 +333,7 @@ def test_memories_of_layers_need_a_decoder(root, monkeypatch, config):
         load(f"configs/{config}.py:smoke", [("model.encoder.kind", "transparent")])
 
 
-#: Config, override -> the error message. Their states are not those of words, or there are no layers.
+#: Config, override -> the error message. States are not those of words, layers are missing, or a table is too small.
 UNREAD = {
     "words of latents": ("classification/long_range", {"encoder": {"kind": "perceiver"}, "pooling": {"kind": "tf_idf"}},
                          "config.model.pooling.kind: tf_idf weighs words, and perceiver gives latents"),
@@ -343,6 +353,9 @@ UNREAD = {
     "a class token among latents": ("images/vision_transformer", {"encoder": {"kind": "perceiver"}},
                                     "config.model.pooling: class_token reads its own state, and perceiver gives "
                                     "latents; use mean"),
+    "rows of a source": ("translation/recurrent", {"vocabulary.source_vocabulary_size": 10},
+                         "config.model.vocabulary.source_vocabulary_size: 10 rows are too few; both languages share a "
+                         "tokenizer of 1000 words"),
     "shared slots": ("translation/transformer", {"kind": "shared_transformer", "encoder": {"kind": "slots"}},
                      "config.model.encoder.kind: slots has no layers that the decoder of shared_transformer could use"),
 }  # fmt: skip

@@ -94,6 +94,7 @@ CAUSAL_KINDS = {
 #: Kinds that are not causal (the ablation `unmasked`).
 NOT_CAUSAL = ("unmasked",)
 #: Kinds that count positions in the row and not in the example, or that take no packed rows, with the reason.
+#: `constraints.MIX_A_ROW_CAUSALLY` refuses all but `ring`.
 NOT_PACKED = {
     "positional": "positions count within the row",
     "streaming": "sinks are the first tokens of a row",

@@ -11,6 +11,7 @@ from causal_kinds import CAUSAL_KINDS, NOT_CAUSAL, NOT_PACKED
 from facts import QUICKLY, assert_alive, moved
 
 from attention_research.config import schema
+from attention_research.constraints import MIX_A_ROW_CAUSALLY
 from attention_research.registry import FAMILIES
 from attention_research.tasks.auxiliary import auxiliary_loss
 from attention_research.tokens import BOS, EOS
@@ -145,3 +146,8 @@ def test_a_causal_kind_decodes_in_bfloat16(name, small_with_statistics):
         real = np.asarray(values["mask"])
         ours, theirs = np.asarray(one_by_one)[real], np.asarray(values["log_likelihood"])[real]
         np.testing.assert_allclose(ours, theirs, atol=0.1)
+
+
+def test_a_config_refuses_the_kinds_that_are_not_packed():
+    """`ring` stays: an example in a packed row has the scores that it has alone."""
+    assert set(MIX_A_ROW_CAUSALLY) == set(NOT_PACKED) - {"ring"}
