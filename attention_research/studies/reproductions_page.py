@@ -13,7 +13,7 @@ from pathlib import Path
 from attention_research import bundled
 from attention_research.studies import records
 from attention_research.studies.columns import significant
-from attention_research.studies.footnotes import NOTES, markdown
+from attention_research.studies.footnotes import NOTES, cell, markdown, parse
 from attention_research.studies.reproductions import (
     INSIDE,
     OUTSIDE,
@@ -30,7 +30,38 @@ from attention_research.studies.study import Study
 
 #: The page counts the cells with a difference up to this share of the published number.
 NEAR = 0.05
+#: How the notes of a recorded table begin that this page repeats: they limit what a number shows.
+LIMITS = ("stale", "untrained", "has not learned", "diverged")
+INTRODUCTION = f"""\
+This page compares the numbers of papers with ours. Its studies train models of the published size, on the published
+data or on data from the published generator. Each row of the tables below is one published number. The columns are:
+
+- *ours*: the mean of our runs, and in parentheses the number of seeds.
+- *ours / published*: our mean divided by the published number.
+- *interval*: where one more run of ours would lie with a probability of 95% (the prediction interval of the normal
+  distribution). It is wide for three seeds. One seed, or a model without random numbers, gives no interval.
+- *published is*: "{INSIDE}" if the published number lies in this interval, or at most half a unit of its last digit
+  outside. Such a number could come from another seed of ours. Without an interval, the published number must equal
+  ours, up to half a unit of its last digit. Otherwise it is "{OUTSIDE}". "{UNRECORDED}": the study can train the row,
+  but no result is recorded. "{UNRUN}": the study does not train the row.
+- *notes*: what differs from the published system; whether the program has changed since our number was recorded
+  ("stale"); and whether our model has learned the task. "Untrained" and "has not learned the task" name the baseline
+  that our model does not beat ([baselines and thresholds](studies.md#when-a-claim-may-be-judged)).
+
+`python -m attention_research.studies.reproductions_page` writes this page."""
 OUTCOMES = (INSIDE, OUTSIDE, UNRECORDED, UNRUN)
+
+
+def limits(study: Study) -> dict[str, str]:
+    """Name of a row -> the notes of the recorded table that limit what its numbers show, such as "stale"."""
+    record = study.record(SCALE)
+    if record is None or not (record / "table.md").exists():
+        return {}
+    titles, *lines = parse((record / "table.md").read_text(encoding="utf-8"))
+    if NOTES not in titles:
+        return {}
+    notes = {line[0]: line[titles.index(NOTES)].split("; ") for line in lines}
+    return {row: cell(note for note in found if note.startswith(LIMITS)) for row, found in notes.items()}
 
 
 def of_study(study: Study) -> list[Reproduced]:
@@ -70,12 +101,7 @@ def page(experiments: Path) -> str:
         lines.append(f"| {link} | {' | '.join(str(counts[outcome] or '') for outcome in OUTCOMES)} |")
     parts = [
         "# Published numbers and ours, at the published sizes",
-        "These studies train models of the published size, on the published data or on data from the published "
-        "generator. A published number is inside if it could be another seed of ours: it lies in the 95% prediction "
-        "interval for one more run here, give or take half a unit of its last digit. Three seeds give wide intervals. "
-        "One seed, or a model by counts, gives none, and the published number must equal ours. The notes say what "
-        "differs from the published system. "
-        "`python -m attention_research.studies.reproductions_page` writes this page.",
+        INTRODUCTION,
         f"{sentence(every)} {near(every)} of our numbers differ by at most {100 * NEAR:g}% from the published ones.",
         "\n".join(lines),
         *(_section(study, of) for study, of in found.values()),
@@ -85,21 +111,23 @@ def page(experiments: Path) -> str:
 
 def _section(study: Study, found: list[Reproduced]) -> str:
     lines = [["row", "what", "published", "ours", "ours / published", "interval", "published is", NOTES]]
+    limited = limits(study)
     columns = {what: column for column in study.columns for key, what in study.compared.items() if key == column.key}
-    for cell in found:
-        ends = [columns[cell.what].text(end) for end in cell.interval] if cell.ours else []
+    for one in found:
+        ends = [columns[one.what].text(end) for end in one.interval] if one.ours else []
+        notes = [one.differs, limited.get(one.row, "") if one.ours else ""]
         lines.append([
-            cell.row,
-            cell.what,
-            cell.printed,
-            f"{cell.text} ({len(cell.ours)})" if cell.ours else "",
-            "" if cell.ratio is None else significant(3)(cell.ratio),
-            " to ".join(ends) if len(cell.ours) > 1 else "",
-            cell.outcome,
-            cell.differs,
+            one.row,
+            one.what,
+            one.printed,
+            f"{one.text} ({len(one.ours)})" if one.ours else "",
+            "" if one.ratio is None else significant(3)(one.ratio),
+            " to ".join(ends) if len(one.ours) > 1 else "",
+            one.outcome,
+            "; ".join(filter(None, notes)),
         ])  # fmt: skip
     command = f"`attention-research reproduce {study.name} --scale={SCALE}`"
-    said = f"{study.title} {command}. The number of seeds is in parentheses."
+    said = f"{study.title} {command}"
     return f"## {study.name}\n\n{said}\n\n{markdown(lines, left=(0, 1, 6))}".rstrip()
 
 
