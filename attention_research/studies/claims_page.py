@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from attention_research import bundled
 from attention_research.studies import footnotes
-from attention_research.studies.competence import NOT_SAID, UNTRAINED_KINDS, Met, parse
+from attention_research.studies.competence import LINE, NOT_SAID, UNTRAINED_KINDS, Met, parse
 from attention_research.studies.loading import study_files
 from attention_research.studies.study import JUDGED, STATUSES
 
@@ -27,8 +27,29 @@ from attention_research.studies.study import JUDGED, STATUSES
 #: the column `struck` of claims.csv has the reason.
 UNJUDGED = NOT_RECORDED, NOT_BUILT, STRUCK = "not recorded yet", "not built yet", "struck"
 _HEADING = re.compile(r"^### (?P<id>[\w-]+): (?P<status>.+)$", re.MULTILINE)
+INTRODUCTION = """\
+statements about attention and related models, from lecture notes and in our words, each with the study that tests it
+and the verdict. Most studies train small models (scale `cpu`), so that a verdict is about these models and data, and
+not about the models of the papers. The columns of the tables below are:
+
+- *claim*: the statement, and its name, which is also its anchor on this page.
+- *notes*: the lecture notes that make the claim (the first table counts them).
+- *command*: the command that tests the claim. It trains only what is not recorded.
+- *measured*: the numbers behind the verdict. Many claims have several cases (models, data or lengths). The claim held
+  only if each case holds. A link leads to all cases. Text in italics is a planned measurement.
+- *learned*: whether the models have learned their task: the score of a reference model, and what it must reach. This is
+  the score of a baseline, such as a trigram model, or a fixed threshold. "Nothing is trained" stands at claims that
+  need no trained model.
+- *verdict*: "held" or "did not hold". A difference that is not statistically significant does not count as shown. "Not
+  tested": the models have not learned their task, or something needed was not measured. "Figure: no verdict": a figure
+  shows the claim, and no number decides it. "Struck": no study tests the claim, and the column *measured* has the
+  reason. [How verdicts are decided](studies.md#what-a-verdict-says).
+
+`python -m attention_research.studies.claims_page` writes this page."""
 #: The number of cases of a verdict that the page shows. A link leads to the others.
 SHOWN = 2
+#: The records' word for a fixed threshold, where a number follows.
+_AT_LINE = re.compile(rf"(?<=, ){LINE}(?= [-+.\d])")
 #: How many of several cases hold: the page shows this sentence alone.
 _COUNTED = re.compile(r"\d+ of \d+ cases holds?\b")
 
@@ -127,10 +148,7 @@ def page(root: Path) -> str:
     order = [*STATUSES, *UNJUDGED]
     parts = [
         "# Claims and verdicts",
-        f"{len(found)} claims of the lectures, in our words. Each row has the command that tests it, the measured "
-        "numbers (in italics: the planned measurement), whether the models have learned their task, and the verdict "
-        "([how verdicts are decided](studies.md#when-a-claim-may-be-judged)). The name of a claim is also its anchor "
-        "on this page. `python -m attention_research.studies.claims_page` writes this page.",
+        f"{len(found)} {INTRODUCTION}",
         _notes([claim for claim, _ in found]),
         "\n".join(["| verdict | claims |", "| --- | ---: |",
                    *(f"| {status} | {counts[status]} |" for status in order if counts[status])]),
@@ -158,13 +176,16 @@ def in_words(found: Judgement) -> str:
     one = found.competence
     if found.status in UNJUDGED:
         return "–"
-    return "nothing is trained" if one is None else f"{'yes' if one.met else 'no'}: {one}"
+    return (
+        "nothing is trained" if one is None else f"{'yes' if one.met else 'no'}: {_AT_LINE.sub('threshold', str(one))}"
+    )
 
 
 def _line(claim: Mapping[str, str], found: Judgement) -> str:
     command = f"`attention-research reproduce {found.study} --scale={found.scale}`" if found.status != STRUCK else "–"
     shown = 1 if found.cases and _COUNTED.match(found.cases[0]) else SHOWN
     measured = "; ".join(found.cases[:shown]) if found.cases else f"_{claim['measurement']}_"
+    measured = _AT_LINE.sub("threshold", measured)
     place = f"../{_record(found.study, found.scale)}#{claim['id']}-{found.status.replace(':', '').replace(' ', '-')}"
     more = f" ([all]({place}))" if len(found.cases) > shown else ""
     escape = lambda text: text.replace("|", "\\|")
