@@ -3,12 +3,13 @@
     attention-research train    --config=configs/rationales/reviews.py:cpu --workdir=runs/rationale
     attention-research evaluate --workdir=runs/rationale      # error, fraction selected, precision against gold, F1
 
-variant      reviews                                    time
-cpu          generated, one rated aspect of three       about 90 seconds on one core
-real         Rotten Tomatoes, 8,530 sentences           about 90 seconds on one core
-lei2016      IMDB, the paper's sizes, 25,000 reviews    for an accelerator; not run yet
-smoke        generated                                  seconds: shows that everything runs, learns nothing
+variant  parameters  GFLOP/step   steps  time                           reviews
+cpu          45,122        0.91   1,000  about 90 seconds on one core   generated, one rated aspect of three
+real        229,442        0.68   1,000  about 90 seconds on one core   Rotten Tomatoes, 8,530 sentences
+lei2016   4,642,402      251.82  10,000  for an accelerator; not run    IMDB, 25,000 reviews; the paper's sizes
+smoke         2,402        0.01       4  seconds; it learns nothing     generated
 
+`inspect` prints the parameters and the GFLOP of one training step. The scores are in experiments/lei2016/results.
 Generated reviews have one sentence for each aspect, so that the gold words and the correlation of the ratings are
 known. Their numbers are not comparable with those of the paper, which are on BeerAdvocate. Real reviews are positive or
 negative, and have no gold words. BLEU is not used.
