@@ -45,8 +45,9 @@ class Noam:
 class InverseSqrt:
     """Raffel et al. 2020: rate = learning_rate sqrt(warmup / max(step, warmup)).
 
-    The rate is `learning_rate` during the warm-up and then decreases. With `ramp_steps`, it is also multiplied by
-    min(1, step / ramp), a linear increase over the first steps, as Narang et al. 2021 use with Adam.
+    The rate is `learning_rate` for the first `warmup_steps` updates, without an increase, and then decreases. With
+    `ramp_steps` above 0, the rate is also multiplied by min(1, step / `ramp_steps`): it increases linearly over these
+    updates, as in Narang et al. 2021 with Adam.
 
     >>> rate = InverseSqrt(warmup_steps=100)(0.01, width=None, steps=1000)
     >>> [f"{rate(count):.1e}" for count in (0, 99, 399)]
