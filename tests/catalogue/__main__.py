@@ -44,9 +44,15 @@ for the forward and backward pass, {measured}. A dash means that it was not meas
 `attention.linformer`. `attention-research list kinds attention.linformer` prints its settings. A mechanism marked
 "kernel only" can be called as a function; [Adding a variant](adding_a_variant.md) shows how to make a kind of it.
 
-*Trains in*: the families of a config's sections that define its kinds, and the number of studies that use them.
+*Trains in*: the places of a model that can have the kind, and the number of studies that use it. Each place has a
+family of kinds, whose name is given without `_attention`. "Encoder" is the self-attention of an encoder, "causal" that
+of a decoder, and "cross" the attention of a decoder to a source. "Prompted" and "prefix" are the self-attention of a
+decoder whose sequence is a source followed by the target (the model `language_model`). With "prompted", a source
+position attends to earlier positions only; with "prefix", to the whole source.
+
 *State*: the number of values that a layer of the kind caches for S positions, with N heads and K key heads of width H,
-values of width Hv and states of width D. *Length*: the exponent of its time in the length, by its equation.
+values of width Hv and states of width D. *Length*: the exponent p of the time of the layer in the sequence length n,
+n^p, by its equation: 2 for all pairs of positions, 1 for a time that is proportional to the length.
 `attention-research list kinds --json` gives these facts for every kind and mechanism.
 """
 COLUMNS = (
