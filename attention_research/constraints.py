@@ -113,10 +113,12 @@ def no_mixing_of_packed(section: Section, sections: list[Section]) -> Broken:
     return None
 
 
+#: Models that copy words of their source.
+COPYING = ("conv_attention", "copy_attention", "pointer_generator")
 #: Models that read a whole row as one example, whatever the segments are.
 READ_A_ROW = (
     "recurrent", "latent_alignment", "recurrent_language_model", "feed_forward_language_model", "language_model",
-    "conv_attention", "copy_attention", "pointer_generator",
+    *COPYING,
 )  # fmt: skip
 
 
@@ -233,6 +235,38 @@ def states_that_fit(section: Section, sections: list[Section]) -> Broken:
             what = f"encoder_state passes {layers[0]} states of width {keys}"
             return f"{starts}.kind", f"{what}, and the decoder has {layers[1]} of width {width}; use projected"
     return None
+
+
+def a_context_to_read(section: Section, sections: list[Section]) -> Broken:
+    """Decoders with a readout of their own read a context, which `none` does not have."""
+    kinds = {other.path: other.kind for other in sections}
+    if kinds.get(f"{section.path}.alignment") != "none":
+        return None
+    return "alignment.kind", f"none has no context, which {section.kind} reads; use last_state, or the decoder luong"
+
+
+def words_that_are_copied(section: Section, sections: list[Section]) -> Broken:
+    """Only a copying model can read and write words beyond its vocabulary."""
+    model = next((other.kind for other in sections if other.family == "model"), None)
+    if not section.settings["extended"] or model in COPYING:
+        return None
+    return "extended", f"{model} has no words beyond its vocabulary; set it to false"
+
+
+def a_context_that_is_read(section: Section, sections: list[Section]) -> Broken:
+    """Language models without a source read only the row that they predict."""
+    model = next((other.kind for other in sections if other.family == "model"), None)
+    context = section.settings["context"]
+    if not context or model not in ("transformer_decoder", "recurrent_language_model"):
+        return None
+    return "context", f"{model} does not read the {context} tokens before a row; set it to 0"
+
+
+def inputs_for_the_latents(section: Section, sections: list[Section]) -> Broken:
+    """The latents of a Perceiver read the input where the steps have self-attention."""
+    if any("self_attention" in terms.split("+") for branch in section.settings["steps"] for terms in branch):
+        return None
+    return "steps", "the latents of a Perceiver read the input in the step self_attention, which is missing"
 
 
 def a_row_for_each_source_word(section: Section, sections: list[Section]) -> Broken:
@@ -411,6 +445,11 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("model", "shared_transformer", layers_to_share),
     ("*attention", "temperature", a_diagonal_to_mask),
     ("encoder", "funnel", equal_blocks),
+    ("encoder", "perceiver", inputs_for_the_latents),
+    ("recurrent_decoder", "bahdanau", a_context_to_read),
+    ("caption_decoder", "show_attend_tell", a_context_to_read),
+    ("data", "naming", words_that_are_copied),
+    ("data", "running_text", a_context_that_is_read),
     ("stack", "universal", steps_are_left),
     ("model", "recurrent", states_that_fit),
     ("model", "latent_alignment", states_that_fit),

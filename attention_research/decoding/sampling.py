@@ -61,8 +61,10 @@ class Sampling(LeftToRight):
 def _checksum(image: UInt8[Array, "B Y X C"]) -> Int[Array, "B"]:
     """A positive number for each picture; different pictures rarely have the same number."""
     flat = image.reshape(image.shape[0], -1).astype(jnp.uint32)
-    mixed = flat * (jnp.arange(1, flat.shape[1] + 1, dtype=jnp.uint32) * jnp.uint32(2654435761))
-    return (jnp.sum(mixed, axis=1, dtype=jnp.uint32) >> 1).astype(jnp.int32) | 1
+    places = jnp.arange(1, flat.shape[1] + 1, dtype=jnp.uint32) * jnp.uint32(2654435761)
+    mixed = (flat + places) * jnp.uint32(0x85EBCA6B)
+    mixed = (mixed ^ (mixed >> 13)) * jnp.uint32(0xC2B2AE35)  # as MurmurHash3 does: sums of pixels are no pattern
+    return (jnp.sum(mixed ^ (mixed >> 16), axis=1, dtype=jnp.uint32) >> 1).astype(jnp.int32) | 1
 
 
 def _folded(data: Array, token: Array) -> Key[Array, ""]:

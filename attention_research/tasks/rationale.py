@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
+from attention_research.errors import ConfigError
 from attention_research.kernels.precision import accumulator
 from attention_research.kernels.selection import reinforce_surrogate
 from attention_research.models.protocol import Rates
@@ -53,7 +54,7 @@ class Rationale:
         self, model: Rates, batch: Mapping[str, Array], key: Key[Array, ""] | None
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         """(summed cost, summed "squared_error", "selected" words and "switches"). Without a key, there is no sampling
-        and no dropout."""
+        and no dropout. Raises ConfigError if the model predicts another number of ratings."""
         return self.of_choice(model.read(batch["source"], key=key), batch)
 
     def of_choice(
@@ -63,7 +64,9 @@ class Rationale:
         real, here = batch["source"] != PAD, _reviews(batch)
         dtype = accumulator(read["ratings"].dtype)
         kept = lambda x: jnp.where(here, x.astype(dtype), jnp.zeros((), dtype))
-        error = kept(jnp.sum(jnp.square(read["ratings"].astype(dtype) - wanted(batch).astype(dtype)), axis=1))
+        truth = wanted(batch)
+        check_ratings(read["ratings"].shape[1], truth.shape[1])
+        error = kept(jnp.sum(jnp.square(read["ratings"].astype(dtype) - truth.astype(dtype)), axis=1))
         words, switches = kept(jnp.sum(read["selected"], axis=1)), kept(counted_switches(read["selected"], real))
         price = self.sparsity * words + self.coherence * switches
         surrogate = jnp.sum(self._surrogate(read["log_probability"], error + price, real, here))
@@ -86,6 +89,14 @@ class Rationale:
 def wanted(batch: Mapping[str, Any]) -> Float[Array, "B R"]:
     """The true ratings. A label is read as a single rating."""
     return batch["ratings"] if "ratings" in batch else batch["label"][:, None].astype(jnp.float32)
+
+
+def check_ratings(predicted: int, given: int) -> None:
+    """Raises ConfigError if a model predicts another number of ratings than its data have."""
+    if predicted != given:
+        raise ConfigError(
+            f"config.model.num_ratings: expected {given}, the number of ratings of the data; got {predicted}"
+        )
 
 
 def counted_switches(selected: Bool[Array, "B S"], real: Bool[Array, "B S"]) -> Array:

@@ -16,7 +16,7 @@ from jaxtyping import Array
 from attention_research.signatures import Rate
 from attention_research.tasks.evaluation import Evaluation, Scores
 from attention_research.tasks.evaluation_protocol import Floor, Metric
-from attention_research.tasks.rationale import wanted
+from attention_research.tasks.rationale import check_ratings, wanted
 from attention_research.tokens import PAD
 
 #: The fractions of a review for which the words with the largest weights are scored.
@@ -50,8 +50,9 @@ class RationaleEvaluation(Evaluation):
         self.share = share
 
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
-        """{"ratings" [B R], "selected" [B S], "weights" [B S]} of a batch."""
+        """{"ratings" [B R], "selected" [B S], "weights" [B S]} of a batch. Raises ConfigError as the task does."""
         read = model.read(batch["source"])
+        check_ratings(read["ratings"].shape[1], wanted(batch).shape[1])
         return {name: read[name] for name in ("ratings", "selected", "weights")}
 
     def chosen(self, outputs: Mapping[str, np.ndarray], row: int, words: int) -> np.ndarray:

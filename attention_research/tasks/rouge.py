@@ -1,9 +1,12 @@
-"""ROUGE (Lin 2004) as reported by T5 and later papers: computed by the library `rouge-score`, without stemming.
+"""ROUGE (Lin 2004), computed by the library `rouge-score`, without stemming.
 
 ROUGE-1 and ROUGE-2 compare words and pairs of words, and ROUGE-L the longest common subsequence. Each is the F-measure,
-averaged over the texts. T5 reports the median of 1,000 bootstrap samples of this mean instead, which is random in the
-second decimal place. The library keeps only the letters a-z and digits, in lower case, so it is suitable only for
+averaged over the texts. The library keeps only the letters a-z and digits, in lower case, so it is suitable only for
 English.
+
+T5 differs in two ways. It reports the median of 1,000 bootstrap samples of the mean, which is random in the second
+decimal place. Its ROUGE-L is rougeLsum, which joins the longest common subsequences of the sentences of a text; ours,
+rougeL, takes each text as one sentence. Both are equal for texts of one sentence.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import jax
 
 from attention_research.decoding.continuation import Continued
 from attention_research.models.protocol import Continues, Generates
+from attention_research.training.named_arrays import NamedArrays
 from attention_research.training.trainer import Trainer
 
 
@@ -40,4 +41,4 @@ def translator(trainer: Trainer, decoding: Any) -> Callable[[tuple[Any, Any], Ma
 
 def output_reader(trainer: Trainer, evaluation: Any) -> Callable[[tuple[Any, Any], Mapping[str, jax.Array]], Any]:
     """The function (parameters and statistics, batch) -> the model outputs that the evaluation scores."""
-    return lambda model, batch: evaluation.outputs(trainer.structure.merge(*model), batch)
+    return lambda model, batch: evaluation.outputs(trainer.structure.merge(*model), NamedArrays(batch))

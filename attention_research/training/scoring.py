@@ -25,6 +25,7 @@ from attention_research.models.sequences import source
 from attention_research.parallel.replica_settings import scope
 from attention_research.tasks.evaluation_protocol import ReadsOutputs, ScoresTexts
 from attention_research.training.generating import output_reader, translator
+from attention_research.training.named_arrays import NamedArrays
 from attention_research.training.selection import criterion_of
 from attention_research.training.trainer import Trainer
 
@@ -90,7 +91,7 @@ def written_once(data: Any, texts: Callable[[Batches, Sequence[str]], dict[int, 
 def outputs_of(read: Callable[[dict], Any], batches: Batches) -> Iterator[tuple[np.ndarray, dict, dict]]:
     """(ids, batch, outputs of the model) of each batch."""
     for ids, batch in batches:
-        yield ids, batch, jax.device_get(read(batch))
+        yield ids, NamedArrays(batch), jax.device_get(read(batch))
 
 
 def scores_of(

@@ -23,6 +23,7 @@ from attention_research.layers.structure import Structure, initializer
 from attention_research.parallel.scope import gathered_but_stacks
 from attention_research.tasks.protocol import Task
 from attention_research.training.health import finite
+from attention_research.training.named_arrays import NamedArrays
 
 State = dict[str, Any]
 Metrics = dict[str, jax.Array]
@@ -93,12 +94,13 @@ def make_train_step(
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(state["seed"]), DROPOUT), state["step"])
         if axis_name is not None:
             key = jax.random.fold_in(key, jax.lax.axis_index(axis_name))
+        batch = NamedArrays(batch)
         count = counted(batch)
 
         def differentiated(batch: Mapping[str, jax.Array], key: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
             def loss(parameters: dict[str, jax.Array]) -> tuple[jax.Array, dict[str, jax.Array]]:
                 model = structure.merge(gathered_but_stacks(parameters), state["statistics"])
-                total, sums = task.loss(model, batch, key)
+                total, sums = task.loss(model, NamedArrays(batch), key)
                 return total / count, sums
 
             return jax.value_and_grad(loss, has_aux=True)(state["parameters"])

@@ -18,6 +18,7 @@ from attention_research.parallel import hosts
 from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
 from attention_research.parallel.replica_settings import scope
 from attention_research.tasks.protocol import Task
+from attention_research.training.named_arrays import NamedArrays
 from attention_research.training.replicas import marked, member_configs, side_by_side, varied_values
 from attention_research.training.step import initial_state, make_train_step
 
@@ -97,6 +98,7 @@ class Trainer:
 
     def losses(self, model: tuple[Any, Any], batch: Mapping[str, Any]) -> dict[str, jax.Array]:
         """The computation of an evaluation step, as a function to trace."""
+        batch = NamedArrays(batch)
         total, sums = self.task.loss(self.structure.merge(*model), batch, None)
         return {"loss": total, **sums, "tokens": self.task.count(batch)}
 

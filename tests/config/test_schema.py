@@ -333,7 +333,9 @@ def test_memories_of_layers_need_a_decoder(root, monkeypatch, config):
         load(f"configs/{config}.py:smoke", [("model.encoder.kind", "transparent")])
 
 
-#: Config, override -> the error message. States are not those of words, layers are missing, or a table is too small.
+TINY = {"width": 8, "num_heads": 2, "num_layers": 1, "feed_forward": {"hidden_width": 8}}
+#: Config, override -> the error message. States are not those of words, layers are missing, a table is
+#: too small, or the data have words or text that the model does not read.
 UNREAD = {
     "words of latents": ("classification/long_range", {"encoder": {"kind": "perceiver"}, "pooling": {"kind": "tf_idf"}},
                          "config.model.pooling.kind: tf_idf weighs words, and perceiver gives latents"),
@@ -358,6 +360,19 @@ UNREAD = {
                          "tokenizer of 1000 words"),
     "shared slots": ("translation/transformer", {"kind": "shared_transformer", "encoder": {"kind": "slots"}},
                      "config.model.encoder.kind: slots has no layers that the decoder of shared_transformer could use"),
+    "a Perceiver without input": ("classification/long_range", {"encoder": {
+        "kind": "perceiver", "steps": (("norm", "feed_forward", "residual"),)}},
+        "config.model.encoder.steps: the latents of a Perceiver read the input in the step self_attention, which is "
+        "missing"),
+    "a decoder without context": ("translation/recurrent", {"decoder": {
+        "kind": "bahdanau", "readout_width": 8, "alignment": {"kind": "none"}}},
+        "config.model.decoder.alignment.kind: none has no context, which bahdanau reads; use last_state, or the "
+        "decoder luong"),
+    "words to copy": ("naming/allamanis", {"": {"kind": "transformer", **TINY}},
+                      "config.data.extended: transformer has no words beyond its vocabulary; set it to false"),
+    "text before a row": ("language_modelling/brown", {"": {"kind": "transformer_decoder", **TINY}},
+                          "config.data.context: transformer_decoder does not read the 5 tokens before a row; set it "
+                          "to 0"),
 }  # fmt: skip
 
 
@@ -366,7 +381,7 @@ def test_states_that_a_model_cannot_read_are_refused(root, monkeypatch, name):
     monkeypatch.chdir(root)
     config, model, message = UNREAD[name]
     file, _, variant = config.partition(":")
-    changes = [(f"model.{key}", value) for key, value in model.items()]
+    changes = [(f"model.{key}".rstrip("."), value) for key, value in model.items()]
     with pytest.raises(ConfigError) as caught:
         load(f"configs/{file}.py:{variant or 'smoke'}", changes)
     assert str(caught.value) == message

@@ -107,6 +107,17 @@ def test_a_rows_draws_do_not_depend_on_the_others_but_on_the_seed():
     assert (np.asarray(other.tokens) != np.asarray(together.tokens)[[1, 2, 0]]).any()
 
 
+def test_pictures_with_the_same_sums_have_other_samples():
+    """The two pictures have equal sums of pixels, and equal sums of pixels times their places."""
+    one = np.array([[0, 3, 0, 3], [0, 0, 0, 0]], np.uint8).reshape(1, 2, 4, 1)
+    other = np.array([[1, 0, 3, 2], [0, 0, 0, 0]], np.uint8).reshape(1, 2, 4, 1)
+    sums = lambda image: (int(image.sum()), int(image.ravel() @ np.arange(1, 9)))
+    assert sums(one) == sums(other) == (6, 18)
+    keys = [Sampling().start({"image": image}) for image in (one, other, one)]
+    drawn = [jax.random.key_data(key).tolist() for key in keys]
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
 def test_the_best_token_alone_is_greedy():
     model = TableModel(11, seed=5)
     decoded = decode(model, SOURCES, top_k=1, max_length=20)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from attention_research.errors import ConfigError
 from attention_research.layers.recurrent.rcnn import RCNNCell
 from attention_research.layers.structure import abstract
 from attention_research.models.rationales.independent import IndependentGenerator
@@ -39,6 +40,8 @@ def test_the_cost_by_hand():
     labelled = {"source": BATCH["source"], "label": jnp.array([1, 0, -1])}
     one = {**read(jnp.zeros((3, 4))), "ratings": jnp.asarray(SAID[:, :1])}
     assert float(task.of_choice(one, labelled)[1]["squared_error"]) == 0.5
+    with pytest.raises(ConfigError, match=r"^config\.model\.num_ratings: expected 2, the number of .*; got 1$"):
+        task.of_choice(one, BATCH)
 
 
 @pytest.mark.parametrize("baseline", ["none", "batch_mean"])

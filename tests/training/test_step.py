@@ -18,6 +18,7 @@ from attention_research.training.optimizers import SGD, Adam
 from attention_research.training.replicas import side_by_side
 from attention_research.training.schedules import Noam
 from attention_research.training.step import accumulated, initial_state, make_train_step
+from attention_research.training.trainer import Trainer
 from tests.tiers import fast_are
 
 
@@ -254,3 +255,17 @@ def test_a_batch_that_does_not_divide_is_refused(root):
     run.devices = 2
     with pytest.raises(RunError, match="batch_size: 15 does not divide over 2 devices in 3 accumulation steps"):
         run.check(15, 3, ())
+
+
+def test_data_without_what_a_task_reads_are_refused_in_one_line(root, monkeypatch):
+    monkeypatch.chdir(root)
+    pairs = {"kind": "pairs", "name": "wmt14_translate/fr-en", "source_language": "fr", "target_language": "en"}
+    trainer = Trainer(load("configs/classification/text.py:smoke", [("data", pairs)]))
+    step, start = trainer.step_and_start
+    state, batch = jax.eval_shape(start, 0), trainer.largest_evaluation_batch(4)
+    model = state["parameters"], state["statistics"]
+    for function, given in ((step, state), (trainer.losses, model)):
+        with pytest.raises(
+            ConfigError, match=r"^config\.data\.kind: its batches have source, target, not label, which"
+        ):
+            jax.eval_shape(function, given, batch)
