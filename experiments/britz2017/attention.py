@@ -148,18 +148,20 @@ def additive_is_feed_forward(results: Results) -> Verdict:
 
 
 def width_has_to_be_chosen(results: Results) -> Verdict:
-    """The best and the worst width differ clearly in perplexity, so that the width has to be chosen."""
+    """The best and the worst width of the additive score differ clearly in perplexity, so that the width has to be
+    chosen. The text has the multiplicative score, too."""
     cases, said = {}, []
     for kind, name in (("add", "additive"), ("mul", "multiplicative")):
         rows = [f"{kind}_{width}" for width in WIDTHS]
         found = {row: values for row in rows if (values := results.values(row, "evaluate.perplexity"))}
-        said += [f"{row} {sum(v) / len(v):.1f}" for row, v in found.items()]
+        said += [f"{row} {sum(v) / len(v):.2f}" for row, v in found.items()]
         if len(found) > 1:
-            cases[f"perplexity, {name}, best against worst"] = apart(results, [*found], "evaluate.perplexity")
-    if not cases:
+            cases[name] = apart(results, [*found], "evaluate.perplexity")
+    if "additive" not in cases:
         return Verdict(UNTESTED, "fewer than two widths were measured")
-    verdict = conclude(cases)
-    return verdict.beside(f"perplexities: {', '.join(said)}")
+    verdict = conclude({"perplexity, additive, best against worst": cases.pop("additive")})
+    beside = (f"perplexity, {name}, best against worst: {other.said}" for name, other in cases.items())
+    return verdict.beside(*beside, f"perplexities: {', '.join(said)}")
 
 
 def wide_products_fall_behind(results: Results) -> Verdict:

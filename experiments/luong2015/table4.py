@@ -9,6 +9,7 @@ alignment error rates can only be compared with each other. The paper's cells ar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from attention_research.analysis.parameter_counts import weights_without_biases
@@ -84,25 +85,32 @@ ROWS = (
 )
 
 
-def scores_compared(results: Results) -> Verdict:
-    """Score functions are interchangeable but differ in quality.
-
-    They are interchangeable if, for a kind of attention, every score function learns its task. They differ
-    if some two of them differ clearly in perplexity or alignment error rate. The claim holds if both are true.
-    """
-    cases, works, missing = {}, [], []
+def _several_scores(results: Results) -> Iterator[tuple[str, str, list[str]]]:
+    """(kind of attention, quality, rows) of each kind that the scale runs with at least two score functions."""
     run = {row.id for row in results.study.rows_at(results.scale)}
     for place in PLACES:
         for prefix, key in (("", "evaluate.perplexity"), ("generated_", "measure.alignment_error_rate")):
             planned = [row for score in SCORES if (row := f"{prefix}{place}_{score}") in run]
-            rows = [row for row in planned if results.values(row, key) or results.diverged(row)]
-            missing += [row for row in planned if row not in rows]
-            works += [
-                not (results.diverged(row) or results.untrained(row) or competence.refusal(results, row))
-                for row in rows
-            ]
-            if len(rows) > 1:
-                cases[prefix + place] = apart(results, rows, key)
+            if len(planned) > 1:
+                yield prefix + place, key, planned
+
+
+def scores_compared(results: Results) -> Verdict:
+    """Score functions are interchangeable but differ in quality.
+
+    They are interchangeable if each score function learns its task, with each kind of attention that has several of
+    them. They differ if some two of them differ clearly in perplexity or alignment error rate. The claim holds if both
+    are true.
+    """
+    cases, works, missing = {}, [], []
+    for kind, key, planned in _several_scores(results):
+        rows = [row for row in planned if results.values(row, key) or results.diverged(row)]
+        missing += [row for row in planned if row not in rows]
+        works += [
+            not (results.diverged(row) or results.untrained(row) or competence.refusal(results, row)) for row in rows
+        ]
+        if len(rows) > 1:
+            cases[kind] = apart(results, rows, key)
     cases = together(cases)
     clear = [case.clear for case in cases.values() if case.clear is not None]
     if not clear:

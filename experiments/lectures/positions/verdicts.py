@@ -160,8 +160,10 @@ def inside(results: Results) -> Verdict:
 
 
 def four_cells(results: Results) -> Verdict:
-    """The scheme of each cell is better than none. The weights of relative schemes do not change when the text is
-    shifted; those of absolute schemes do."""
+    """The weights of relative schemes do not change when the text is shifted; those of absolute schemes do.
+
+    The text compares the scheme of each cell with none.
+    """
     moved = {
         row.id.removeprefix("shift_"): results.mean(row.id, "measure.moved")
         for row in results.rows
@@ -171,14 +173,14 @@ def four_cells(results: Results) -> Verdict:
         return Verdict(UNTESTED, "shifts are not measured")
     cells = {"sinusoidal": "fixed, absolute", "learned": "learned, absolute", "alibi": "fixed, relative",
              "relative": "learned, relative"}  # fmt: skip
-    verdict = conclude({name: compare(results, f"lm_{row}", "lm_none", PERPLEXITY) for row, name in cells.items()})
+    beside = [f"{name}: {compare(results, f'lm_{row}', 'lm_none', PERPLEXITY).said}" for row, name in cells.items()]
     shifts = {
         f"weights under a shift, {name}": Case.ruled(
             change > EXACT if name == "absolute" else change < EXACT, f"change by {change:.0e}"
         )
         for name, change in moved.items()
     }
-    return decide({**verdict.cases, **shifts})
+    return decide(shifts, *beside)
 
 
 VERDICTS = {
