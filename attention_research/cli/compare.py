@@ -14,10 +14,12 @@ def options(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_overrides(overrides)
-    from attention_research.workdirs.comparison import compare, text
+    from attention_research.workdirs.comparison import compare
 
     comparison = compare(arguments.runs, say)
     if arguments.json:
         return print_json(comparison.as_json())
+    from attention_research.workdirs.comparison_text import text
+
     print(text(comparison), end="")
     return 0

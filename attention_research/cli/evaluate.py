@@ -41,6 +41,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     from attention_research.training.evaluation import evaluate
     from attention_research.training.selection import Selection, criterion_of
     from attention_research.training.workdir import load_config
+    from attention_research.workdirs import replicas
 
     chosen = {"average": arguments.average, "checkpoint": arguments.checkpoint, "files": arguments.files}
     result = evaluate(workdir, say, **chosen)
@@ -51,10 +52,6 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         track(workdir)
     if arguments.json:
         return print_json(result)
-    print(result["summary"])
-    for name, scores in result.get("evaluations", {}).items():
-        print(f"{name} ({scores['split']}): {scores['summary']}")
-    if "perplexity" in result:
-        print(f"{result['sentences']} sentences of {result['split']} · perplexity {result['perplexity']:.2f} a piece")
+    print("\n".join(replicas.text(result)))
     print(Selection(result["checkpoint"], result["averaged"], str(criterion_of(config))))
     return 0

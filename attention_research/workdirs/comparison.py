@@ -1,4 +1,7 @@
-"""`compare`: shows runs side by side: their numbers, and the differences of their configs and environments."""
+"""`compare`: reads runs side by side: their numbers, and the differences of their configs and environments.
+
+`workdirs.comparison_text` prints them.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.config import Config, ConfigError, difference
-from attention_research.config.annotations import spell
 from attention_research.config.record import flat
-from attention_research.errors import RunError, printable
-from attention_research.studies.columns import significant
-from attention_research.studies.footnotes import markdown_table
+from attention_research.errors import RunError
 from attention_research.workdirs.reading import Run, is_run
 
-#: Entries of environment.json that differ between any two runs.
-_ALWAYS_DIFFERENT = ("date", "command")
+#: Entries of environment.json that differ between any two runs. `earlier` describes earlier processes of a run, and
+#: `from_step` says where the last one continued.
+_ALWAYS_DIFFERENT = ("date", "command", "earlier", "from_step")
 _ABSENT = "(absent)"
 
 
@@ -24,14 +25,16 @@ _ABSENT = "(absent)"
 class Comparison:
     """Runs in the order given. Each mapping holds, under a name, one value for each run.
 
-    `numbers` holds all numbers; `config`, `environment` and `scoring` hold only the entries that differ. `scoring` is
-    the checkpoint, the split and the signatures of the scores, if all runs have them: scores with different signatures
-    are not comparable.
+    `numbers` holds all numbers; with replicas, losses and scores are means over them, and `spreads` holds the sample
+    standard deviations of the scores. `config`, `environment` and `scoring` hold only the entries that differ.
+    `scoring` is the checkpoint, the split and the signatures of the scores, if all runs have them: scores with
+    different signatures are not comparable.
     """
 
     runs: tuple[str, ...]
     hashes: tuple[str, ...]
     numbers: Mapping[str, list[float | None]]
+    spreads: Mapping[str, list[float | None]]
     config: Mapping[str, list[Any]]
     environment: Mapping[str, list[Any]]
     scoring: Mapping[str, list[Any]]
@@ -42,7 +45,8 @@ class Comparison:
 
 
 def compare(folders: Sequence[Path], report: Callable[[str], None] = lambda line: None) -> Comparison:
-    """Compares two or more runs. Among more than two, an unreadable run is reported and left out.
+    """Compares two or more runs. Among more than two, an unreadable run is reported and left out. A damaged file of a
+    run, such as evaluation.json, is reported and counts as missing.
 
     Raises ConfigError if a folder has no run, or if fewer than two runs can be read.
     """
@@ -60,13 +64,17 @@ def compare(folders: Sequence[Path], report: Callable[[str], None] = lambda line
         raise ConfigError(failed[0])
     for line in failed:
         report(f"left out: {line}")
+    for run in runs:
+        for name in run.damaged:
+            report(f"{run.folder / name}: damaged, so that its entries are missing here")
     numbers = [{**run.numbers(), **run.further_scores} for run in runs]
     environments = [_without(run.environment, _ALWAYS_DIFFERENT) for run in runs]
     scored = [_scoring(run.evaluation) for run in runs]
     return Comparison(
         runs=tuple(str(run.folder) for run in runs),
         hashes=tuple(run.config.hash for run in runs),
-        numbers={name: [n.get(name) for n in numbers] for name in _names(numbers)},
+        numbers=_by_name(numbers),
+        spreads=_by_name([run.spreads for run in runs]),
         config=_differing([run.config for run in runs]),
         environment=_differing(environments),
         scoring=_differing(scored) if all(scored) else {},
@@ -87,10 +95,10 @@ def _scoring(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     return read | kept(evaluation) | {f"{name}.{key}": x for name, one in further for key, x in kept(one).items()}
 
 
-def _names(documents: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Every name that has a value in some document, in order."""
-    names = dict.fromkeys(name for one in documents for name in one)
-    return [name for name in names if any(one.get(name) is not None for one in documents)]
+def _by_name(documents: Sequence[Mapping[str, float | None]]) -> dict[str, list[float | None]]:
+    """Name -> its value in each document, in order, for every name that has a value in some document."""
+    names = dict.fromkeys(name for one in documents for name, value in one.items() if value is not None)
+    return {name: [one.get(name) for one in documents] for name in names}
 
 
 def _without(section: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -103,26 +111,3 @@ def _differing(documents: Sequence[Config | dict[str, Any]]) -> dict[str, list[A
     paths = [line.partition(": ")[0] for other in others for line in difference(first, other)]
     leaves = [flat(one.resolved if isinstance(one, Config) else one) for one in documents]
     return {path: [one.get(path, _ABSENT) for one in leaves] for path in dict.fromkeys(paths)}
-
-
-def text(comparison: Comparison) -> str:
-    """The comparison as tables for a terminal."""
-    parts = []
-    for title, values, spelled in (
-        ("numbers", comparison.numbers, _number),
-        ("config", comparison.config, spell),
-        ("environment", comparison.environment, spell),
-        ("scoring", comparison.scoring, spell),
-    ):
-        lines = [[name, *map(spelled, cells)] for name, cells in values.items()]
-        if lines:
-            parts.append(markdown_table([[title, *map(printable, comparison.runs)], *lines]))
-        elif title == "config":
-            parts.append(f"the same config, {comparison.hashes[0]}\n")
-    return "\n".join(parts).replace("\\|", "|")
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:,}" if isinstance(value, int) else significant(4)(value)

@@ -17,7 +17,7 @@ from attention_research.studies.columns import significant
 from attention_research.studies.loading import find_studies
 from attention_research.studies.run import run_study
 from attention_research.training.workdir import write_text
-from attention_research.workdirs import reading, status
+from attention_research.workdirs import reading, replicas, status
 from attention_research.workdirs.figures import charts
 from attention_research.workdirs.reading import Run
 
@@ -102,9 +102,10 @@ def page(run: Run) -> str:
 
 
 def _numbers(run: Run) -> dict[str, str]:
-    spelled = lambda x: f"{x:,}" if isinstance(x, int) else significant(4)(x)
     said = lambda name: " ".join("BLEU" if word == "bleu" else word for word in name.split("_"))
-    return {said(name): spelled(value) for name, value in run.numbers().items() if value is not None}
+    spelled = lambda x, spread: f"{x:,}" if isinstance(x, int) else replicas.spelled(x, spread)
+    spreads = run.spreads
+    return {said(name): spelled(x, spreads.get(name)) for name, x in run.numbers().items() if x is not None}
 
 
 def _evaluation(run: Run) -> list[str]:
@@ -117,15 +118,23 @@ def _evaluation(run: Run) -> list[str]:
     said += [f"checkpoint of step {found['step']:,}{read.get(found.get('checkpoint'), '')}"] if "step" in found else []
     signatures = {name.replace("_", " "): str(x) for name, x in found.items() if "signature" in name}
     parts = [f"<p>{escape(', '.join(said))}.</p>" if said else "", document.facts(signatures) if signatures else ""]
+    split, spreads = lambda name: found["evaluations"][name.partition(".")[0]].get("split", ""), run.spreads
     further = [
-        [f"{name}.{metric}", str(scores.get("split", "")), significant(4)(value)]
-        for name, scores in found.get("evaluations", {}).items()
-        for metric, value in scores.items()
-        if reading.is_number(value)
+        [name, str(split(name)), replicas.spelled(value, spreads.get(name))]
+        for name, value in run.further_scores.items()
     ]
     if further:
         titles = ["evaluation", "split", "score"]
         parts.append(document.grid([titles, *further], "Further evaluations", text=titles[:2]))
+    if len(each := replicas.each(found)) > 1:
+        scores = [replicas.scores_of(one) | replicas.further_scores_of(one) for one in each]
+        names = list(dict.fromkeys(name for one in scores for name in one))
+        lines = [
+            [str(number), str(one.get("seed", "")), *(significant(4)(x[name]) if name in x else "" for name in names)]
+            for number, (one, x) in enumerate(zip(each, scores, strict=True))
+        ]
+        titles = ["replica", "seed", *(name.replace("_", " ") for name in names)]
+        parts.append(document.grid([titles, *lines], "Scores of each replica"))
     samples = [s for s in found.get("samples", ()) if s.keys() >= _SAMPLES.keys()]
     if samples:
         data = run.config.resolved["data"]

@@ -9,18 +9,18 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attention_research.config import Config, ConfigError
 from attention_research.config.record import flat
 from attention_research.training.metrics_log import read_metrics
+from attention_research.workdirs import replicas
+from attention_research.workdirs.replicas import is_number
 
 #: The final training loss is the mean of this many last logged steps, as in the tables of studies.
 LAST = 10
-#: Numbers in `evaluation.json` that are not scores.
-_NO_SCORES = {"step", "seed", "seconds", "tokens", "sentences"}
 
 
 def is_run(folder: Path) -> bool:
@@ -88,16 +88,12 @@ def seconds_a_step(entries: Iterable[Mapping[str, Any]]) -> float | None:
     return statistics.fmean(tokens for tokens, _ in known) * statistics.fmean(1 / speed for _, speed in known)
 
 
-def is_number(value: Any) -> bool:
-    """Whether the value is an int or a float. NaN counts as a number, a bool does not."""
-    return type(value) in (int, float)
-
-
 @dataclasses.dataclass(frozen=True)
 class Run:
     """A run's folder, read once.
 
     `evaluation` is empty if the run was not evaluated. `result` is empty unless the run is a finished trial of a study.
+    `damaged` names the files that are there and cannot be read; they count as empty.
     """
 
     folder: Path
@@ -106,6 +102,7 @@ class Run:
     environment: Mapping[str, Any]
     evaluation: Mapping[str, Any]
     result: Mapping[str, Any]
+    damaged: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, folder: Path) -> Run:
@@ -113,11 +110,14 @@ class Run:
         if not is_run(folder):
             raise ConfigError(f"{folder}: {no_run(folder)}")
         try:
-            config = saved_config(folder)
+            config = saved_config(folder).completed()
         except ConfigError as error:
             raise ConfigError(f"{folder}: {error}") from None
-        files = ("environment.json", "evaluation.json", "result.json")
-        return cls(folder, config, read_metrics(folder), *(read_json(folder / name) for name in files))
+        found = {name: read_json(folder / name) for name in ("environment.json", "evaluation.json", "result.json")}
+        if not replicas.is_evaluation(found["evaluation.json"]):
+            found["evaluation.json"] = {}
+        damaged = [name for name, document in found.items() if not document and (folder / name).exists()]
+        return cls(folder, config, read_metrics(folder), *found.values(), tuple(damaged))
 
     @functools.cached_property
     def whose(self) -> str:
@@ -151,19 +151,30 @@ class Run:
 
     @property
     def scores(self) -> dict[str, float]:
-        """The scores in `evaluation.json`, with the split as a prefix, such as `test_bleu`."""
-        split = self.evaluation.get("split", "evaluation")
-        numbers = {name: x for name, x in self.evaluation.items() if type(x) in (int, float)}
-        return {f"{split}_{name}": float(x) for name, x in numbers.items() if name not in _NO_SCORES}
+        """The scores in `evaluation.json`, with the split as a prefix, such as `test_bleu`. With replicas, means."""
+        return self._scores(replicas.mean, replicas.scores_of)
 
     @property
     def further_scores(self) -> dict[str, float]:
-        """The scores of further evaluations in `evaluation.json`, as "NAME.METRIC"."""
-        found = _dict(self.evaluation.get("evaluations")).items()
-        return {f"{name}.{metric}": x for name, one in found for metric, x in _dict(one).items() if is_number(x)}
+        """The scores of further evaluations in `evaluation.json`, as "NAME.METRIC". With replicas, means."""
+        return self._scores(replicas.mean, replicas.further_scores_of)
+
+    @property
+    def spreads(self) -> dict[str, float]:
+        """The sample standard deviation of `scores` and `further_scores` over replicas; empty for a single run."""
+        return self._scores(replicas.spread, replicas.scores_of) | self._scores(
+            replicas.spread, replicas.further_scores_of
+        )
+
+    def _scores(
+        self,
+        figure: Callable[[Sequence[Mapping[str, float]]], dict[str, float]],
+        scores: Callable[[Mapping[str, Any]], dict[str, float]],
+    ) -> dict[str, float]:
+        return figure([scores(one) for one in replicas.each(self.evaluation)])
 
     def numbers(self) -> dict[str, float | None]:
-        """A summary of the run in numbers; None for unknown ones. With replicas, losses are means over them.
+        """A summary of the run in numbers; None for unknown ones. With replicas, losses and scores are means over them.
 
         `training_loss` is the optimised loss, averaged over the last `LAST` logged steps. `evaluated_step` is the step
         of the checkpoint that the scores belong to, if it is another than `step`. `steps_per_second` is the measurement

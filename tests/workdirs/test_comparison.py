@@ -70,7 +70,85 @@ def test_scores_of_different_checkpoints_are_told_apart(make_run, evaluation, tm
     assert found.scoring == {"checkpoint": ["last", "mean"], "averaged": ["(absent)", [4, 6]]}
 
 
-def test_tables_and_json(runs, capsys):
+def replicated(evaluation, *values):
+    """An evaluation of replicas with these BLEU scores, on the test split and in the further evaluation "news"."""
+    news = lambda x: {"news": {"bleu": x, "split": "train", "summary": f"BLEU {x}"}}
+    of = lambda x: {"bleu": x, "summary": f"BLEU {x}", "evaluations": news(x + 1)}
+    each = [{**of(x), "seed": 5 + i, "replica": i} for i, x in enumerate(values)]
+    return {**{name: x for name, x in evaluation.items() if name != "perplexity"}, **of(values[0]), "replicas": each}
+
+
+def test_scores_of_replicas_are_means_with_their_spread(make_run, evaluation, tmp_path, capsys, monkeypatch):
+    """Of 10, 12 and 17, the mean is 13 and the sample variance (9 + 1 + 16) / 2 = 13."""
+    folders = [make_run(tmp_path / "three", 6, evaluation=replicated(evaluation, 10.0, 12.0, 17.0)),
+               make_run(tmp_path / "one", 6, evaluation=evaluation)]  # fmt: skip
+    found = compare(folders)
+    assert found.numbers["test_bleu"] == [13.0, 12.5] and found.numbers["news.bleu"] == [14.0, None]
+    deviation = pytest.approx(13**0.5)
+    assert found.spreads == {"test_bleu": [deviation, None], "news.bleu": [deviation, None]}
+    monkeypatch.setenv("COLUMNS", "500")
+    assert main(["compare", *map(str, folders)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "| test_bleu | 13.00 ± 3.6 | 12.50 |" in lines
+
+
+def test_evaluate_prints_every_replica_and_the_mean(make_run, evaluation, tmp_path, capsys, monkeypatch):
+    document = {**replicated(evaluation, 10.0, 12.0, 17.0), "checkpoint": "last", "averaged": [6]}
+    monkeypatch.setattr("attention_research.training.evaluation.evaluate", lambda *_, **__: document)
+    assert main(["evaluate", f"--workdir={make_run(tmp_path / 'run', 6)}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3:6] == ["replica 1, seed 6", "  BLEU 12.0", "  news (train): BLEU 13.0"]
+    assert lines[9:12] == [
+        "mean ± sample standard deviation over 3 replicas", "  test_bleu 13.00 ± 3.6", "  news.bleu 14.00 ± 3.6",
+    ]  # fmt: skip
+
+
+DAMAGED = {
+    "no JSON": "{",
+    "a list": "[1]",
+    "no object of evaluations": '{"bleu": 1.0, "evaluations": ["news"]}',
+    "no object of scores": '{"bleu": 1.0, "evaluations": {"news": 3.0}}',
+    "no object of a replica": '{"bleu": 1.0, "replicas": [2]}',
+}
+
+
+@pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_evaluation_is_named_and_left_out(text, make_run, evaluation, tmp_path, capsys):
+    folders = [make_run(tmp_path / name, 6, evaluation=evaluation) for name in ("a", "b")]
+    (folders[0] / "evaluation.json").write_text(text)
+    assert main(["compare", *map(str, folders), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == f"{folders[0]}/evaluation.json: damaged, so that its entries are missing here\n"
+    assert json.loads(out)["numbers"]["test_bleu"] == [None, 12.5]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_tables_fit_the_terminal(width, make_run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.chdir(tmp_path)
+    names = ["with-a-long-name-of-a-run/one", "with-a-long-name-of-a-run/two", "with-a-long-name-of-a-run/three"]
+    for name in names:
+        make_run(tmp_path / name, 6, environment={"platform": f"Linux of {name}, {'a long word ' * 12}"})
+    assert main(["compare", *names]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width and lines[:3] == [f"{i}  {name}" for i, name in enumerate(names, 1)]
+    assert any(line.startswith("| training_loss ") for line in lines)
+    place = lines.index("  platform")
+    assert lines[place - 1] == "environment" and lines[place + 1].startswith(f"    1  Linux of {names[0]}")
+
+
+def test_a_run_of_an_earlier_version_is_completed(make_run, tmp_path):
+    """A setting that is newer than a run has its default, and is no difference to a run that has it."""
+    folders = [make_run(tmp_path / name, 6) for name in ("old", "new")]
+    saved = json.loads((folders[0] / "config.json").read_text())
+    del saved["resolved"]["training"]["track"]
+    (folders[0] / "config.json").write_text(json.dumps(saved))
+    found = compare(folders)
+    assert found.config == {} and found.hashes[0] == found.hashes[1]
+
+
+def test_tables_and_json(runs, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")
     assert main(["compare", *map(str, runs)]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert f"| config | {runs[0]} | {runs[1]} |" in lines and "| model.width | 32 | 64 |" in lines

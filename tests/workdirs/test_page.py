@@ -126,6 +126,16 @@ def test_further_evaluations_have_curves_and_a_table(make_run, evaluation, tmp_p
     assert "b: BLEU by step: validation 1 to 3" in page.alts
 
 
+def test_every_replica_has_its_scores(make_run, evaluation, tmp_path):
+    each = [{"bleu": bleu, "seed": 5 + i, "replica": i} for i, bleu in enumerate((10.0, 12.0, 17.0))]
+    html = drawn(Run.read(make_run(tmp_path / "run", 6, evaluation={**evaluation, **each[0], "replicas": each})))
+    rows = Reader(html).rows
+    assert ["test BLEU", "13.00 ± 3.6"] in rows
+    assert [["replica", "seed", "test bleu"], ["0", "5", "10.00"], ["1", "6", "12.00"], ["2", "7", "17.00"]] == [
+        row for row in rows if len(row) == 3 and row[0] in ("replica", "0", "1", "2")
+    ]
+
+
 def test_a_run_that_has_not_begun_has_a_page(make_run, tmp_path, capsys):
     run = make_run(tmp_path / "run", 0)
     (run / "metrics.jsonl").unlink()
