@@ -109,11 +109,8 @@ def _card(name: str, trained: Trained, environment: Mapping[str, Any], metadata:
     """The model card: what the model is, its data, its scores and how to load it, as Markdown."""
     resolved = trained.config.resolved
     data = resolved["data"].get("name") or resolved["data"]["kind"]
-    try:
-        found = json.loads((trained.workdir / "evaluation.json").read_text(encoding="utf-8"))
-        found |= found.get("replicas", [{}])[trained.trainer.seeds.index(int(metadata["seed"]))]
-    except (OSError, ValueError, IndexError):
-        found = {}
+    found = _evaluation(trained, int(metadata["seed"]))
+    scored = found.get("step") == trained.step and found.get("averaged", [trained.step]) == trained.averaged
     facts = {
         "model": f"{resolved['model']['kind']}, {count:,} parameters",
         "task": resolved["task"]["kind"],
@@ -128,17 +125,37 @@ def _card(name: str, trained: Trained, environment: Mapping[str, Any], metadata:
     lines = [f"# {name.removesuffix('.safetensors')}", "", "| | |", "| --- | --- |"]
     lines += [f"| {title} | {text} |" for title, text in facts.items()]
     lines += ["", "## Scores", ""]
-    if scores:
+    command = f"attention-research evaluate --workdir=... {_chosen(trained)}"
+    if scores and not scored:
+        of = "a mean of checkpoints" if len(found.get("averaged", ())) > 1 else f"step {found.get('step', '?')}"
+        lines.append(
+            f"Not evaluated: evaluation.json of the run has the scores of {of}. `{command}`, then export again."
+        )
+    elif scores:
         of = f"{found.get('sentences', '?')} examples of {found.get('split', '?')}, step {found.get('step', '?')}"
         signatures = [f"`{value}`" for one, value in found.items() if "signature" in one]
         lines += [f"{of}{' (' + ', '.join(signatures) + ')' if signatures else ''}:", ""]
         lines += [f"- {one.replace('_', ' ')}: {value:.4g}" for one, value in scores.items()]
     else:
-        lines.append("Not evaluated: `attention-research evaluate --workdir=...`, then export again.")
+        lines.append(f"Not evaluated: `{command}`, then export again.")
     lines += ["", "## Load", "", "```python", "from attention_research.export import load", ""]
     lines += [f'model = load("{name}")', "# Inside a function that JAX traces:"]
     lines += ["module = model.structure.merge(model.parameters, model.statistics)", "```", ""]
     return "\n".join(lines)
+
+
+def _evaluation(trained: Trained, seed: int) -> dict[str, Any]:
+    """The evaluation.json of a run with the scores of this seed, of any checkpoint; {} without one."""
+    try:
+        found = json.loads((trained.workdir / "evaluation.json").read_text(encoding="utf-8"))
+        return found | found.get("replicas", [{}])[trained.trainer.seeds.index(seed)]
+    except (OSError, ValueError, IndexError):
+        return {}
+
+
+def _chosen(trained: Trained) -> str:
+    """The option that chooses the checkpoints of `trained`."""
+    return f"--average={len(trained.averaged)}" if len(trained.averaged) > 1 else f"--checkpoint={trained.step}"
 
 
 def vocabulary_of(path: Path) -> Path:

@@ -8,6 +8,7 @@ from attention_research.cli.arguments import (
     Overrides,
     Parser,
     checkpoint_options,
+    ids,
     place,
     positive,
     print_json,
@@ -22,8 +23,8 @@ WHAT = "maps,heads,rollout,spectra,probe"
 def options(parser: Parser) -> None:
     workdir_option(parser)
     checkpoint_options(parser)
-    parser.add_argument("--what", default=WHAT, metavar=WHAT, help="which analyses (default: all that fit the model)")
-    parser.add_argument("--split", default="test", help="split of the run's data (default: test)")
+    parser.add_argument("--what", type=ids, metavar=WHAT, help="which analyses (default: all that fit the model)")
+    parser.add_argument("--split", help="split of the run's data (default: evaluation.split of the run)")
     parser.add_argument("--examples", type=positive, default=64, metavar="N", help="number of examples (default: 64)")
     parser.add_argument(
         "--output", type=place, metavar="DIR", help="the folder to write to (default: WORKDIR/analysis)"
@@ -44,8 +45,8 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     keep_compiled_programs()
     trained = Trained(workdir, say, average=arguments.average, checkpoint=arguments.checkpoint)
     folder = arguments.output or workdir / "analysis"
-    chosen = arguments.what.split(",")
-    found = analyze(trained, folder, chosen, split=arguments.split, examples=arguments.examples)
+    split = arguments.split or trained.evaluation.split
+    found = analyze(trained, folder, arguments.what, split=split, examples=arguments.examples)
     if arguments.json:
         return print_json(found)
     for what, reasons in found.get("left_out", {}).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,13 +54,13 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         raise ConfigError("--input=TEXT|FILE|- is missing: what to translate or continue, or the picture to describe")
     if arguments.attention is not None:
         attention_file.check(arguments.attention, 1)
-    config = load_config(workdir).resolved
+    config = load_config(workdir)
     from attention_research.workdirs import offers
     from attention_research.workdirs.given_text import given_lines
 
-    offers.check(config, "generate")
-    if config["task"]["kind"] == "captioning":
-        return describe(arguments, overrides, workdir, config["side"], config["channels"])
+    offers.check(config.resolved, "generate")
+    if config.resolved["task"]["kind"] == "captioning":
+        return describe(arguments, overrides, workdir, config.resolved["side"], config.resolved["channels"])
     lines = given_lines(arguments.input)
     if arguments.attention is not None:
         attention_file.check(arguments.attention, sum(bool(line.strip()) for line in lines))
@@ -79,7 +80,10 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
         from attention_research.analysis.attention import of_sentence
 
         (line,) = (line for line in lines if line.strip())
-        attention_file.write(arguments.attention, of_sentence(trained, line, workdir.resolve().name))
+        attention = of_sentence(trained, line, workdir.resolve().name)
+        facts = {**attention.facts, "config": config.hash}  # that of the run, without the overrides of decoding
+        facts |= {path: str(value) for path, value in overrides}
+        attention_file.write(arguments.attention, dataclasses.replace(attention, facts=facts))
         say(f"attention {arguments.attention}")
     return 0
 

@@ -27,6 +27,7 @@ from attention_research.analysis.attention import INPUT, PLACES, Attention, Atte
 from attention_research.analysis.attention_page import page as attention_page
 from attention_research.analysis.example_maps import SEQUENCES, every_place, example_maps
 from attention_research.analysis.sample_passes import sample_passes, shortened
+from attention_research.config.errors import nearest
 from attention_research.errors import ConfigError, RunError
 from attention_research.models.architecture import masked_layers
 from attention_research.studies import document
@@ -42,37 +43,53 @@ EXAMPLES_PAGE = "attention.html"
 
 
 def analyze(
-    trained: Trained, folder: Path, what: Sequence[str], *, split: str = "test", examples: int = 64
+    trained: Trained, folder: Path, what: Sequence[str] | None = None, *, split: str = "test", examples: int = 64
 ) -> dict[str, Any]:
     """Writes numbers (analysis.json), figures and analysis.html into `folder`, and returns the numbers.
 
-    With "maps", also writes attention.html, on which one chooses example, text, layer, head and token.
+    `what` are some of `WHAT` (None: all that fit the model). "left_out" of the numbers says why one of them has no
+    result. With "maps", also writes attention.html, on which one chooses example, text, layer, head and token.
     Raises ConfigError for a name that is not in `WHAT`, for a split without examples, and if no requested analysis fits
     the model.
     """
+    requested, what = what is not None, WHAT if what is None else what
     unknown = [one for one in what if one not in WHAT]
     if unknown:
-        raise ConfigError(f"--what={unknown[0]}: expected some of {', '.join(WHAT)}")
+        close = nearest(unknown[0], WHAT)
+        hint = f"; did you mean {close}?" if close else ""
+        raise ConfigError(f"--what={unknown[0]}: expected some of {', '.join(WHAT)}{hint}")
     offers.check(trained.config.resolved, "analyze")
     _check_split(trained.data, split)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     line = _line(trained, f"{examples} examples of {split}")
     found, figures = _of_sample(trained, folder, what, split, examples, line)
-    if {"maps", "rollout"} & {*what}:
+    if {"maps", "rollout"} & {*what} and trained.data.tokenizer is not None:
         passes = sample_passes(trained, split=split, examples=examples)
         figures = _of_passes(trained, folder, what, passes, found, _line(trained, f"an example of {split}")) + figures
     if "probe" in what and trained.config.resolved["model"]["kind"] == "transformer_decoder":
         found["probe"] = position_probe.of_run(trained, 0, examples=examples, probed=2 * examples, split=split)
         figures.append(pictures.draw_probe(found["probe"], folder / "probe.png", line))
-    if not found:
-        states_only = list(what) == ["probe"]
-        part = "the states of a decoder-only Transformer" if states_only else "attention between tokens"
-        raise offers.lacking(trained.config.resolved, "analyze", f"{part}, which {', '.join(what)} would look at")
+    left_out = _left_out(trained, what, found)
+    if not found.keys() - {"left_out"}:
+        raise offers.no_analysis(trained.config.resolved, left_out)
+    if requested and left_out:
+        found["left_out"] = left_out
     write_json(folder / "analysis.json", found)
     facts = {**_facts(trained), "data": f"{examples} examples of {split}"}
     write_text(folder / "analysis.html", page(facts, found, figures))
     return found
+
+
+def _left_out(trained: Trained, what: Sequence[str], found: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Analysis -> why it has no result, or no result for a part of the model."""
+    model, data = trained.config.resolved["model"]["kind"], trained.data
+    reasons = dict.fromkeys(WHAT, f"it needs weights of attention between tokens, which the model, {model}, lacks")
+    reasons["rollout"] = f"it needs weights of self-attention between tokens, which the model, {model}, lacks"
+    reasons["probe"] = f"it needs the states of a decoder-only Transformer, and the model is {model}"
+    if {"maps", "rollout"} & {*what} and data.tokenizer is None:
+        reasons |= dict.fromkeys(("maps", "rollout"), f"the data, {data.name}, have no text to label the tokens with")
+    return {one: [reasons[one]] for one in what if one not in found} | found.get("left_out", {})
 
 
 def _check_split(data: Any, split: str) -> None:

@@ -69,6 +69,21 @@ def test_the_page_names_the_criterion_of_the_best_checkpoint(monkeypatch):
     assert facts == {"run": "a run", "step of the highest written.bleu": "800", "config": "h"}
 
 
+def test_the_page_names_the_hash_of_the_run_and_the_overrides(tmp_path, monkeypatch, awkward, root):
+    """Overrides of decoding give a config with another hash, which no run has."""
+    config = load(root / "configs/translation/transformer.py:smoke")
+    (tmp_path / "config.json").write_text(config.to_json())
+    written = []
+    generate = importlib.import_module("attention_research.cli.generate")
+    monkeypatch.setattr(generate, "_trained", lambda *_: None)
+    monkeypatch.setattr("attention_research.workdirs.generation.generate", lambda *_: ["six"])
+    monkeypatch.setattr(attention, "of_sentence", lambda *_: awkward)
+    monkeypatch.setattr(generate.attention_file, "write", lambda path, attention: written.append(attention.facts))
+    words = ["generate", f"--workdir={tmp_path}", "--input=a b", f"--attention={tmp_path}/a.html"]
+    assert main([*words, "--config.decoding.beam_size=3"]) == 0
+    assert written == [{**awkward.facts, "config": config.hash, "decoding.beam_size": "3"}]
+
+
 def test_the_suffix_selects_the_format(tmp_path, awkward):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (the extra `report`)")
     write(tmp_path / "a.html", awkward)

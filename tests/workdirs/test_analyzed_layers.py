@@ -75,9 +75,33 @@ def test_the_largest_entropy_is_that_of_what_a_layer_sees(tmp_path):
 
 
 def test_a_model_without_attention_has_no_numbers(tmp_path):
-    with pytest.raises(ConfigError, match="lacks attention between tokens, which heads, rollout would look at"):
-        analysis.analyze(trained(tmp_path, self_attention=CONVOLVED), tmp_path, ["heads", "rollout"])
+    why = (
+        "^analyze: no heads, maps: it needs weights of attention between tokens, which the model, transformer_decoder, "
+        "lacks; no rollout: it needs weights of self-attention between tokens, .*; commands that fit it: generate, "
+    )
+    with pytest.raises(ConfigError, match=why):
+        analysis.analyze(trained(tmp_path, self_attention=CONVOLVED), tmp_path, ["heads", "maps", "rollout"])
     assert attention.layers_of({"decoder": {}}) == {}
+
+
+def test_what_a_model_does_not_fit_is_named_when_it_is_requested(tmp_path, monkeypatch):
+    """A transformer has no states of a decoder-only Transformer. By default, only what fits is analysed."""
+    run = trained(tmp_path, kind="transformer", num_layers=1)
+    monkeypatch.setattr(analysis, "_of_sample", lambda *_: ({"spectra": {}}, []))
+    monkeypatch.setattr(analysis, "_of_passes", lambda *_: [])
+    monkeypatch.setattr(analysis, "sample_passes", lambda *_, **__: [])
+    why = ["it needs the states of a decoder-only Transformer, and the model is transformer"]
+    assert analysis.analyze(run, tmp_path, ["spectra", "probe"]) == {"spectra": {}, "left_out": {"probe": why}}
+    assert analysis.analyze(run, tmp_path) == {"spectra": {}}
+
+
+def test_tokens_without_text_have_no_maps_but_numbers(tmp_path, monkeypatch):
+    """As those of `recall`: there is no vocabulary to label them."""
+    run = trained(tmp_path, num_layers=1)
+    run.data.tokenizer, run.data.name = None, "recall"
+    found = analysis.analyze(run, tmp_path, ["maps", "heads"])
+    assert found["left_out"] == {"maps": ["the data, recall, have no text to label the tokens with"]}
+    assert list(found["heads"]) == ["decoder_self_attention"] and not (tmp_path / "attention.html").exists()
 
 
 @pytest.mark.slow

@@ -196,6 +196,13 @@ def test_a_model_card_lists_scores_alone(trained, tmp_path):
     (workdir / "evaluation.json").write_text(json.dumps(numbers))
     export(workdir, tmp_path / "b.safetensors", seed=8)
     assert "- bleu: 3.5" in (tmp_path / "b.card.md").read_text(encoding="utf-8").splitlines()
+    for scored in ({"step": 2}, {"step": 4, "averaged": [2, 4]}):  # not the checkpoint that is exported
+        (workdir / "evaluation.json").write_text(json.dumps({**numbers, **scored}))
+        export(workdir, tmp_path / "c.safetensors", seed=8)
+        card = (tmp_path / "c.card.md").read_text(encoding="utf-8")
+        of = "a mean of checkpoints" if "averaged" in scored else "step 2"
+        assert f"Not evaluated: evaluation.json of the run has the scores of {of}." in card and "bleu" not in card
+        assert "`attention-research evaluate --workdir=... --checkpoint=4`" in card
 
 
 @pytest.mark.slow

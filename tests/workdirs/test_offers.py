@@ -67,6 +67,18 @@ def test_a_command_that_does_not_fit_is_one_line(name, words, tmp_path, capsys, 
     assert all(one in err for one in OFFERED[kind])
 
 
+def test_data_without_text_take_no_new_text(tmp_path, capsys, monkeypatch, root):
+    monkeypatch.chdir(root)
+    config = load("configs/language_modelling/recall.py")
+    (tmp_path / "config.json").write_text(config.to_json())
+    assert main(["generate", f"--workdir={tmp_path}", "--input=a b"]) == 2
+    out, err = capsys.readouterr()
+    line = "error: generate: this run's data, recall, have no text, so that new text cannot be encoded; commands that"
+    assert out == "" and err.startswith(line) and err.count("\n") == 1
+    assert offers.takes_input(load("configs/language_modelling/transformer.py").resolved)
+    assert offers.takes_input(load("configs/images/captions.py").resolved)
+
+
 @pytest.mark.parametrize("words", [["generate", "--input=a"], ["analyze"], ["evaluate"]])
 def test_a_kind_that_this_version_lacks_is_one_line(words, tmp_path, capsys, root):
     saved = json.loads(load(root / "configs/translation/transformer.py:smoke").to_json())
