@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections.abc import Callable
 from typing import Any
 
 from attention_research import bundled
-from attention_research.cli.arguments import Overrides, Parser, json_option, nearest, no_overrides, print_json
+from attention_research.cli.arguments import Overrides, Parser, json_option, nearest, no_overrides, print_json, say
+from attention_research.cli.columns import columns, terminal_width, wrapped
 from attention_research.config import ConfigError, packaged_configs, variants
+from attention_research.errors import printable
 
 
 def options(parser: Parser) -> None:
@@ -45,21 +46,24 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     entries = LISTS[arguments.what]()
     if arguments.json:
         return print_json([{"name": name, "title": title} for name, title in entries.items()])
-    width = max(map(len, entries), default=0)
-    print("\n".join(f"{name:<{width}}  {title}" for name, title in entries.items()))
+    print(columns(entries))
     return 0
 
 
 def _claims(*, as_json: bool) -> int:
-    """Prints every claim of the lectures with its verdict, read from the recorded tables."""
+    """Prints every claim of the lectures with its study and its verdict, read from the recorded tables."""
     from attention_research.studies import claims_page
 
     root = bundled.folder("experiments").parent
     if as_json:
         return print_json(claims_page.entries(root))
-    lines = [[claim["id"], found.status, claims_page.in_words(found)] for claim, found in claims_page.judged(root)]
-    widths = [max(len(line[column]) for line in lines) for column in (0, 1)]
-    print("\n".join(f"{id:<{widths[0]}}  {status:<{widths[1]}}  {learned}" for id, status, learned in lines))
+    width, paragraphs = min(WIDTH, terminal_width()), []
+    for claim, found in claims_page.judged(root):
+        learned = "" if found.status in claims_page.UNJUDGED else f" · learned: {claims_page.in_words(found)}"
+        lines = [f"{claim['id']}: {found.status}", claim["claim"], f"study {found.study}{learned}"]
+        indents = [("", "    "), ("  ", "  "), ("  ", "      ")]
+        paragraphs.append("\n".join(wrapped(line, width, *indent) for line, indent in zip(lines, indents, strict=True)))
+    print("\n\n".join(paragraphs))
     return 0
 
 
@@ -88,11 +92,21 @@ def _kinds() -> dict[str, str]:
 
 
 def _families() -> dict[str, dict[str, str]]:
-    """The registry, with the kinds of other packages."""
+    """The registry, with the kinds of other packages. A kind that cannot be read is reported and left out."""
     from attention_research import registry
-    from attention_research.config.entry_points import add_variants
+    from attention_research.config.entry_points import ADDED, add_variants
+    from attention_research.config.schema import signature
 
-    add_variants()
+    try:
+        add_variants()
+    except ConfigError as error:
+        say(f"left out: {error}")
+    for (family, kind), package in ADDED.items():
+        try:
+            signature(family, kind)
+        except (ConfigError, SyntaxError, ValueError, OSError) as error:
+            say(f"left out: {family}.{kind} of the installed package {package}: {printable(str(error))}")
+            registry.FAMILIES[family].pop(kind, None)
     return registry.FAMILIES
 
 
@@ -129,7 +143,8 @@ def _settings(name: str, *, as_json: bool) -> int:
     ]
     if as_json:
         return print_json(documents)
-    print("\n\n".join(map(_paragraph, documents)))
+    width = min(WIDTH, terminal_width())
+    print("\n\n".join(_paragraph(one, width) for one in documents))
     if any(one["inherited"] for document in documents for one in document["settings"]):
         print("\ninherited: without a value of its own, the setting has that of the nearest enclosing section")
     return 0
@@ -149,17 +164,17 @@ def _found(name: str) -> tuple[str, list[str]]:
     return family, [kind] if kind else list(families[family])
 
 
-def _paragraph(document: dict[str, Any]) -> str:
-    """A kind and its settings, in lines of at most `WIDTH` characters."""
-    lines = [f"{document['name']}  {document['title']}"]
+def _paragraph(document: dict[str, Any], width: int) -> str:
+    """A kind and its settings, in lines of at most `width` characters."""
+    lines = [wrapped(f"{document['name']}  {document['title']}", width, "", " " * 4)]
     for one in document["settings"]:
         without = "inherited" if one["inherited"] else "required" if one["required"] else f"default {one['default']!r}"
         about = f"{one['type']}; {without}. {one['meaning']}"
-        lines.append(textwrap.fill(about, WIDTH, initial_indent=f"  {one['name']}: ", subsequent_indent=" " * 6))
+        lines.append(wrapped(about, width, f"  {one['name']}: ", " " * 6))
     return "\n".join(lines if document["settings"] else [*lines, "  no settings"])
 
 
-#: The width of a paragraph, in characters.
+#: The largest width of a paragraph, in characters.
 WIDTH = 110
 
 LISTS: dict[str, Callable[[], dict[str, str]]] = {

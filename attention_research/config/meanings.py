@@ -20,6 +20,8 @@ from attention_research.config import schema
 from attention_research.config.resolution import FLOWS
 from attention_research.config.shared_settings import SHARED
 
+#: A reference to the docstring of a module, which only readers of the source have beside the class.
+_REFERENCE = re.compile(r"\s*\(see the module docstring[^)]*\)")
 #: The end of a sentence. Points inside code, after initials, and after "et al" and "e.g" do not end it.
 _END = re.compile(r"(?<!\bal)(?<!\b[A-Z])(?<!\be\.g)(?<!\bi\.e)[.!?](?=\s+[A-Z`{]|$)")
 _CODE = re.compile(r"`+[^`]*`+")
@@ -52,7 +54,7 @@ def title(family: str, kind: str) -> str:
     named = _definitions(tree)
     public = [one for one, node in named.items() if isinstance(node, ast.ClassDef) and one[0] != "_"]
     own = ast.get_docstring(named[name]) if name in named and len(public) > 1 else None
-    return (own or ast.get_docstring(tree) or "").partition("\n")[0]
+    return _REFERENCE.sub("", (own or ast.get_docstring(tree) or "").partition("\n")[0])
 
 
 def docstring(family: str, kind: str) -> str:
@@ -109,7 +111,7 @@ def sentences(text: str) -> list[str]:
     for block in re.split(r"\n\s*\n|\n(?=- )", text):
         if block.startswith((">>>", "    ")):
             continue
-        line = " ".join(block.removeprefix("- ").split())
+        line = _REFERENCE.sub("", " ".join(block.removeprefix("- ").split()))
         hidden = _CODE.sub(lambda code: "X" * len(code[0]), line)  # points inside code do not end a sentence
         ends = [match.end() for match in _END.finditer(hidden)]
         found += [line[start:end].strip() for start, end in zip([0, *ends], [*ends, len(line)], strict=True)]

@@ -136,7 +136,8 @@ def entries(root: Path) -> list[dict[str, Any]]:
     found = []
     for claim, one in judged(root):
         learned = None if one.competence is None else one.competence.to_json()
-        said = {"id": claim["id"], "kind": claim["kind"], "study": one.study, "scale": one.scale}
+        said = {"id": claim["id"], "claim": claim["claim"], "kind": claim["kind"], "study": one.study}
+        said |= {"scale": one.scale}
         found.append({**said, "verdict": one.status, "seeds": one.seeds, "competence": learned})
     return found
 

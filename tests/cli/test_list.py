@@ -74,6 +74,37 @@ def test_the_facts_of_every_kind_and_mechanism_as_json(capsys):
     assert without["kinds"] == without["models"] == [] and "depths of a tree" in without["reason"]
 
 
+@pytest.mark.parametrize("what", ["kinds", "variants", "studies", "datasets", "claims"])
+@pytest.mark.parametrize("width", [60, 80])
+def test_lists_fit_the_terminal(what, width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["list", what]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width and len(lines) > 10
+
+
+def test_in_a_pipe_each_entry_is_one_line(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert main(["list", "kinds"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == sum(map(len, registry.FAMILIES.values()))
+    assert not [line for line in lines if "module docstring" in line]
+
+
+def test_a_claim_has_its_text_study_and_verdict(capsys):
+    assert main(["list", "claims", "--json"]) == 0
+    entries = json.loads(capsys.readouterr().out)
+    (claim,) = (one for one in entries if one["id"] == "alignment-for-free")
+    assert claim["claim"].endswith(".") and claim["study"] == "bahdanau2015/figure3"
+    assert main(["list", "claims"]) == 0
+    paragraphs = [" ".join(one.split()) for one in capsys.readouterr().out.split("\n\n")]
+    (shown,) = (one for one in paragraphs if one.startswith("alignment-for-free: "))
+    assert len(paragraphs) == len(entries)
+    assert shown.startswith(
+        f"alignment-for-free: {claim['verdict']} {claim['claim']} study {claim['study']} · learned: "
+    )
+
+
 WRONG = {
     "a family": (["kinds", "atention"], "atention: no such family of kinds; did you mean attention?"),
     "a kind": (["kinds", "norm.rms_nrm"], "norm.rms_nrm: no such kind of norm; did you mean rms_norm?"),

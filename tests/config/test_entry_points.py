@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from attention_research import registry
+from attention_research.cli import main
 from attention_research.config import ConfigError, build, entry_points, resolve
 from attention_research.config.schema import signature
 from attention_research.training.workdir import load_config
@@ -97,6 +98,25 @@ def test_conflicting_entry_points_are_refused_with_the_packages_name(install, po
     with pytest.raises(ConfigError) as raised:
         resolve(GIVEN)
     assert f"the variant {point} of the installed package somewhere: {said}" in str(raised.value)
+
+
+BROKEN = {
+    "no module": ("norm.bad = nowhere.at_all:Mine", "the module nowhere.at_all"),
+    "no class": ("norm.bad = somewhere.attention:Absent", "no class Absent"),
+    "no Python": ("norm.bad = somewhere.damaged:Mine", "expected ':'"),
+    "no class named": ("norm.bad = somewhere.attention", "not enough values"),
+}
+
+
+@pytest.mark.parametrize("words", [["kinds"], ["kinds", "--json"], ["kinds", "norm"]])
+@pytest.mark.parametrize(("point", "said"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_package_is_left_out_of_the_lists(install, capsys, point, said, words):
+    folder = install(f"{POINTS}{point}\n")
+    (folder / "somewhere" / "damaged.py").write_text("class Mine\n")
+    assert main(["list", *words]) == 0
+    out, err = capsys.readouterr()
+    assert "norm.other" in out and "norm.bad" not in out and err.count("\n") == 1
+    assert err.startswith("left out: norm.bad of the installed package somewhere 1: ") and said in err
 
 
 def test_a_saved_config_is_built_with_it(install):
