@@ -63,7 +63,8 @@ def trained_workdir(arguments: argparse.Namespace, overrides: Overrides) -> Path
         from attention_research.workdirs.reading import no_run
 
         why = no_run(arguments.workdir)
-        raise ConfigError(f"--workdir={arguments.workdir}: {why}{'; train one first' if 'no run' in why else ''}")
+        first = "no run there" in why and "did you mean" not in why
+        raise ConfigError(f"--workdir={arguments.workdir}: {why}{'; train one first' if first else ''}")
     return arguments.workdir
 
 
@@ -192,7 +193,10 @@ def _at_least(least: int, text: str, expected: str) -> int:
 
 
 def place(text: str) -> Path:
-    """Parses the path of a file or folder. An empty path, which Python reads as the current folder, raises an error."""
+    """Parses the path of a file or folder. A leading ~ is the home folder, which a shell does not expand after "=".
+
+    An empty path, which Python reads as the current folder, raises an error.
+    """
     if not text.strip():
         raise argparse.ArgumentTypeError("expected a path; got an empty one (. is the current folder)")
     try:
@@ -202,7 +206,15 @@ def place(text: str) -> Path:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise argparse.ArgumentTypeError(f"{text[:40]}...: the name is too long for a file") from None
-    return Path(text)
+    return Path(os.path.expanduser(text))
+
+
+def address(text: str) -> str:
+    """Parses HOST:PORT."""
+    host, _, port = text.rpartition(":")
+    if not (host and port.isdecimal() and 0 < int(port) < 2**16):
+        raise argparse.ArgumentTypeError(f"expected HOST:PORT, as in node0:12345; got {text!r}")
+    return text
 
 
 def settings(text: str) -> dict[str, str | int]:

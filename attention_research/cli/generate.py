@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace, overrides: Overrides) -> int:
     offers.check(config.resolved, "generate")
     if config.resolved["task"]["kind"] == "captioning":
         return describe(arguments, overrides, workdir, config.resolved["side"], config.resolved["channels"])
-    lines = given_lines(arguments.input)
+    lines = given_lines(arguments.input, say)
     if arguments.attention is not None:
         attention_file.check(arguments.attention, sum(bool(line.strip()) for line in lines))
     if not lines:
@@ -103,7 +103,8 @@ def describe(arguments: argparse.Namespace, overrides: Overrides, workdir: Path,
     from attention_research.workdirs.given_text import is_there, nearest_file
 
     if not is_there(arguments.input):
-        raise ConfigError(f"--input={arguments.input}: no such file{nearest_file(arguments.input)}; give a picture's")
+        file = nearest_file(arguments.input)
+        raise ConfigError(f"--input={arguments.input}: no such file{file}; expected the file of a picture")
     image = read_picture(Path(arguments.input), side, channels)
     keep_compiled_programs()
     from attention_research.workdirs.generation import one_line

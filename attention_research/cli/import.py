@@ -7,7 +7,10 @@ import argparse
 from attention_research.cli.arguments import Overrides, Parser, nearest, place, say
 from attention_research.errors import ConfigError
 
-FOLDER = "as save_pretrained writes it, or all-MiniLM-L6-v2 or mobilenet_v2"
+FOLDER = (
+    "a checkpoint folder that save_pretrained of Hugging Face wrote, or the name of a checkpoint to download: "
+    "all-MiniLM-L6-v2 or mobilenet_v2"
+)
 
 
 def options(parser: Parser) -> None:

@@ -23,6 +23,7 @@ def options(parser: Parser) -> None:
     config_option(parser)
     parser.add_argument("--study", metavar="PAPER/TABLE", help="a study, in place of a config")
     scale_option(parser, "paper")
+    parser.set_defaults(scale=None)  # so that `_config` knows whether it was given
     parser.add_argument("--rows", type=ids, metavar="ID,ID", help="rows of the study (default: all)")
     json_option(parser)
 
@@ -37,7 +38,7 @@ def _study(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_study_overrides(overrides)
     from attention_research.studies.inspection import inspect_study
 
-    rows = inspect_study(arguments.study, scale=arguments.scale, rows=arguments.rows)
+    rows = inspect_study(arguments.study, scale=arguments.scale or "paper", rows=arguments.rows)
     if arguments.json:
         return print_json(rows)
     for row in rows:
@@ -49,6 +50,11 @@ def _study(arguments: argparse.Namespace, overrides: Overrides) -> int:
 
 
 def _config(arguments: argparse.Namespace, overrides: Overrides) -> int:
+    for name, value in (("rows", arguments.rows and ",".join(arguments.rows)), ("scale", arguments.scale)):
+        if value is not None:
+            raise ConfigError(
+                f"--{name}={value}: belongs to --study; a config has variants, as in --config=NAME:VARIANT"
+            )
     config = configured(arguments, overrides)
     from attention_research.training.inspection import inspect
 

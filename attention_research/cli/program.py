@@ -124,14 +124,13 @@ def dispatch(argv: list[str]) -> int:
         return 0 if argv else 2
     name, rest = argv[0], argv[1:]
     if name not in COMMANDS:
-        raise ConfigError(f"{name}: no such command{nearest(name, list(COMMANDS))}")
+        raise ConfigError(f"{name}: no such command{nearest(name, [*COMMANDS, 'help'])}")
     overrides = [_override(word) for word in rest if word.startswith("--config.")]
     rest = [word for word in rest if not word.startswith("--config.")]
     parser, command = _parser(Parser(prog="attention-research").add_subparsers(), name)
     known, unknown = parser.parse_known_args(rest)
     if unknown:
-        options = [option for action in parser._actions for option in action.option_strings]
-        raise ConfigError(f"{unknown[0].split('=')[0]}: {name} has no such option{nearest(unknown[0], options)}")
+        raise _unknown(name, unknown[0], [option for action in parser._actions for option in action.option_strings])
     return command.run(known, overrides)
 
 
@@ -152,6 +151,15 @@ def _parser(commands: argparse._SubParsersAction[Parser], name: str) -> tuple[Pa
     module = importlib.import_module(f"attention_research.cli.{name}")
     module.options(parser)
     return parser, module
+
+
+def _unknown(command: str, word: str, options: list[str]) -> ConfigError:
+    """The error for a word that a command does not take: an option, or a name without an option."""
+    if word.startswith("-"):
+        option = word.partition("=")[0]
+        return ConfigError(f"{option}: {command} has no such option{nearest(option, options)}")
+    given = next((option for option in ("--config", "--workdir") if option in options), None)
+    return ConfigError(f"{word}: unexpected word" + (f"; did you mean {given}={word}?" if given else f" of {command}"))
 
 
 def _override(word: str) -> tuple[str, str]:

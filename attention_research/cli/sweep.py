@@ -42,7 +42,8 @@ def options(parser: Parser) -> None:
         nargs="?",
         const=3,
         metavar="ETA",
-        help="stop a run early unless it is among the best 1/ETA of those evaluated so far (default: 3)",
+        help="successive halving: stop a run early unless its validation loss is among the best 1/ETA of the runs "
+        "that have reached the same step (ETA: 3 if no number is given)",
     )
     parser.add_argument(
         "--objective",

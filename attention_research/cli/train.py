@@ -7,7 +7,17 @@ import json
 import shlex
 from collections.abc import Sequence
 
-from attention_research.cli.arguments import Overrides, Parser, config_option, configured, count, place, positive, say
+from attention_research.cli.arguments import (
+    Overrides,
+    Parser,
+    address,
+    config_option,
+    configured,
+    count,
+    place,
+    positive,
+    say,
+)
 from attention_research.config import Config, load
 from attention_research.config.annotations import whole
 from attention_research.config.record import difference
@@ -32,7 +42,10 @@ def options(parser: Parser) -> None:
         help="train on several hosts, which JAX finds in the environment (Slurm, Open MPI, TPU pods)",
     )
     parser.add_argument(
-        "--coordinator_address", metavar="HOST:PORT", help="without automatic discovery: the address of host 0"
+        "--coordinator_address",
+        type=address,
+        metavar="HOST:PORT",
+        help="without automatic discovery: the address of host 0",
     )
     parser.add_argument(
         "--num_processes", type=positive, metavar="N", help="without automatic discovery: the number of hosts"

@@ -29,9 +29,11 @@ from typing import Any
 
 from attention_research import bundled
 from attention_research.config import ConfigError
+from attention_research.config.errors import some
 from attention_research.config.files import failure
 from attention_research.studies.study import Row, Scale, Study
 
+_LIST = "attention-research list studies"
 #: The file of a study that has a folder of its own.
 FILE = "study.py"
 #: The package that stands for the root of the file system, and that of the packaged studies.
@@ -89,8 +91,11 @@ def load_study(name: str, experiments: Path | None = None) -> Study:
         if not found:
             beside = path.parent.glob("*.py") if os.path.isdir(path.parent) else ()
             names = [*find_studies(home), *(file.as_posix() for file in beside)]
+            inside = [study for study in names if study.startswith(f"{name}/")]
+            if inside:
+                raise ConfigError(f"study {given!r}: a folder with studies; there are {some(inside, _LIST)}")
             close = difflib.get_close_matches(given, names, 1, 0.4)
-            hint = f"did you mean {close[0]}?" if close else "attention-research list studies prints their names"
+            hint = f"did you mean {close[0]}?" if close else f"{_LIST} prints their names"
             raise ConfigError(f"study {given!r}: no such study; {hint}")
         path, name = found[0], _name(found[0].relative_to(home))
     try:

@@ -2,7 +2,8 @@
 
 The value is a file if one has this name; a pipe such as `<(command)` is one too. The value also counts as a path if it
 has no blanks and either contains a path separator, ends in one of `SUFFIXES`, or has a suffix and nearly the name of an
-existing file. A path without a file raises an error. Any other value is the text itself.
+existing file. A path without a file raises an error. Any other value is the text itself, also if a folder has this
+name.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import difflib
 import os
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from attention_research.data.lines import decode_lines, read_lines
@@ -24,13 +26,15 @@ SUFFIXES = (
 _AS_TEXT = "; to have it read as text, give it to --input=- on standard input"
 
 
-def given_lines(value: str) -> list[str]:
+def given_lines(value: str, report: Callable[[str], None] = lambda line: None) -> list[str]:
     """The lines of the input that `value` names. Raises ConfigError if it cannot be read as text."""
     if value == "-":
         return decode_lines(sys.stdin.buffer.read() if sys.stdin else b"", "standard input")
     if not value:
         raise ConfigError("--input= is empty; expected a text, a file, or - for standard input")
-    if is_there(value):
+    if is_word(value) and os.path.isdir(value):
+        report(f"--input={value}: read as text; a folder has this name, too")
+    elif is_there(value):
         return read_lines(value, f"--input={value}")
     if looks_like_a_path(value):
         raise ConfigError(f"--input={value}: no such file{nearest_file(value)}{_AS_TEXT}")
@@ -51,6 +55,15 @@ def is_there(value: str) -> bool:
     if stat.S_ISDIR(mode):
         raise ConfigError(f"--input={value}: this is a folder; give a file, a text, or - for standard input")
     return True
+
+
+def is_word(value: str) -> bool:
+    """Whether a value is a word, which is not a path even if a folder has this name.
+
+    >>> [is_word(text) for text in ("runs", "runs/", ".", "a.txt")]
+    [True, False, False, False]
+    """
+    return value.isalnum()
 
 
 def looks_like_a_path(value: str) -> bool:

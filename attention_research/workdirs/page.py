@@ -63,13 +63,16 @@ def redraw(folder: Path) -> Path:
     name: Any = summary.get("study")
     scale: Any = summary.get("scale")
     if name == "sweep":
-        raise ConfigError(f"{folder}: a sweep; its own command draws it anew and trains only what is missing")
+        raise ConfigError(
+            f"{folder}: a sweep; rerun its command, which redraws the page and trains only missing trials"
+        )
     if name is None:  # the study is not finished: its name and scale are in the folder's name
-        slugs = {study.replace("/", "-"): study for study in find_studies()}
-        slug = next((slug for slug in slugs if folder.name.startswith(f"{slug}-")), None)
+        slugs, own = {study.replace("/", "-"): study for study in find_studies()}, folder.resolve().name
+        slug = next((slug for slug in slugs if own.startswith(f"{slug}-")), None)
         if slug is None:
-            raise ConfigError(f"{folder}: says not of which study it is (no summary.json); use reproduce --render")
-        name, scale = slugs[slug], folder.name.removeprefix(f"{slug}-")
+            command = f"attention-research reproduce STUDY --render --workdir={folder}"
+            raise ConfigError(f"{folder}: the study is unknown, since summary.json is missing; name it: {command}")
+        name, scale = slugs[slug], own.removeprefix(f"{slug}-")
     planned = [reading.read_json(trial / "trial.json") for trial in status.trials(folder)]
     seeds = [trial.get("repeat", trial.get("seed", 0)) + 1 for trial in planned]
     seeds += [len(cell["values"]) for row in summary.get("rows", ()) for cell in row["cells"].values()]
@@ -80,8 +83,8 @@ def redraw(folder: Path) -> Path:
 
 def page(run: Run) -> str:
     """The page of a run, as HTML."""
-    line = status.run_line(run.folder)
-    title = f"{run.folder.name} · {run.config.spec}" if run.config.spec else run.folder.name
+    line, name = status.run_line(run.folder), run.folder.resolve().name
+    title = f"{name} · {run.config.spec}" if run.config.spec else name
     of_steps = f"step {line.step or 0:,} of {run.steps:,}"
     parts = [
         f"<h1>{escape(title)}</h1>",
@@ -158,10 +161,10 @@ def _config(run: Run) -> list[str]:
     said = [line for line in lines if line[0] in given or line[0].removesuffix(".kind") in given]
     titles = ["setting", "value"]
     return [
-        f"<p>{len(said)} settings were given, by the file or on the command line; the others are defaults, or flow from"
-        f" the sections around them. Hash {escape(run.config.hash)}.</p>",
-        f"<details open><summary>The {len(said)} settings given</summary>",
-        document.grid([titles, *said], "Settings given", text=titles),
+        f"<p>{len(said)} settings were given, in the config file or on the command line. The others have their defaults"
+        f" or are inherited from enclosing sections. Hash {escape(run.config.hash)}.</p>",
+        f"<details open><summary>The {len(said)} given settings</summary>",
+        document.grid([titles, *said], "Given settings", text=titles),
         f"</details>\n<details><summary>All {len(lines)} settings</summary>",
         document.grid([titles, *lines], "All settings", text=titles),
         "</details>",

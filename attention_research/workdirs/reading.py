@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.config import Config, ConfigError
+from attention_research.config.errors import nearest
 from attention_research.config.record import flat
 from attention_research.training.metrics_log import read_metrics
 from attention_research.workdirs import replicas
@@ -29,8 +30,8 @@ def is_run(folder: Path) -> bool:
 
 
 def is_study(folder: Path) -> bool:
-    """Whether the folder is that of a study or a sweep."""
-    return os.path.isdir(folder / "trials")
+    """Whether the folder is that of a study or a sweep. A study that was only drawn from its record has no trials."""
+    return os.path.isdir(folder / "trials") or "study" in read_json(folder / "summary.json")
 
 
 def no_run(folder: Path) -> str:
@@ -42,9 +43,11 @@ def no_run(folder: Path) -> str:
     except OSError:
         pass
     if not folder.is_dir():
-        return "no run there (no such folder)"
+        return f"no run there (no such folder){nearest_folder(folder)}"
     if is_study(folder):
-        some = next(iter(sorted(folder.glob("trials/*/config.json"))), folder / "trials" / "ID" / "config.json")
+        some = next(iter(sorted(folder.glob("trials/*/config.json"))), None)
+        if some is None:
+            return "a study's folder without trials, not a run"
         return f"a study's folder; its runs are its trials, such as {some.parent}"
     trial = read_json(folder / "trial.json")
     kinds = [stage.get("kind") for stage in trial.get("stages", ()) if isinstance(stage, dict)]
@@ -55,6 +58,16 @@ def no_run(folder: Path) -> str:
     if trial:
         return "a trial that has not started; run its study, or attention-research attempt with this folder"
     return "no run there (config.json is missing)"
+
+
+def nearest_folder(folder: Path) -> str:
+    """ "; did you mean X?" for the folder beside a missing one with the nearest name; empty if no name is near."""
+    try:
+        names = sorted(one.name for one in folder.parent.iterdir() if one.is_dir())
+    except (OSError, ValueError):
+        return ""
+    close = nearest(folder.name, names)
+    return f"; did you mean {folder.parent / close}?" if close else ""
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attention_research.errors import ConfigError
+from attention_research.config.errors import ConfigError, offer
 from attention_research.studies import records
 from attention_research.studies.floors import plan_with_floors
 from attention_research.studies.loading import find_studies, load_study
@@ -66,7 +66,7 @@ def recorded(
     for a study in `names` without a record.
     """
     if scale is not None and scale not in SCALES:
-        raise ConfigError(f"--scale={scale}: expected one of {', '.join(SCALES)}")
+        raise ConfigError(f"--scale={scale}: no such scale; {offer(scale, SCALES)}")
     sources, tables = fingerprint(), []
     for name in names or find_studies():
         study = load_study(name)

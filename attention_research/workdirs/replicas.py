@@ -80,7 +80,7 @@ def text(evaluation: Mapping[str, Any]) -> list[str]:
 def spelled(value: float, deviation: float | None = None) -> str:
     """A score, and its spread if it is known.
 
-    >>> spelled(21.415, 0.3021), spelled(21.415)
+    >>> spelled(21.416, 0.3021), spelled(21.416)
     ('21.42 ± 0.30', '21.42')
     """
     return significant(4)(value) + ("" if deviation is None else f" ± {significant(2)(deviation)}")

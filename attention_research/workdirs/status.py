@@ -15,7 +15,15 @@ from attention_research.errors import printable
 from attention_research.studies.progress import last_entries
 from attention_research.training.ending import has_ended
 from attention_research.training.failure import line_of
-from attention_research.workdirs.reading import in_use, is_run, is_study, read_json, saved_config, seconds_a_step
+from attention_research.workdirs.reading import (
+    in_use,
+    is_run,
+    is_study,
+    nearest_folder,
+    read_json,
+    saved_config,
+    seconds_a_step,
+)
 
 _TITLES = ("folder", "state", "step", "loss", "steps/s", "left", "last line", "")
 
@@ -61,7 +69,8 @@ def status(folders: Sequence[Path]) -> list[Line]:
     lines: list[Line] = []
     for folder in folders:
         if not os.path.isdir(folder):
-            raise ConfigError(f"{folder}: no such folder; give one with runs, such as runs/")
+            hint = nearest_folder(folder) or "; give one with runs, such as runs/"
+            raise ConfigError(f"{folder}: no such folder{hint}")
         if is_study(folder):
             lines += [_said(study_line, folder), *(_said(run_line, one) for one in [*groups(folder), *trials(folder)])]
         else:
@@ -213,7 +222,7 @@ def study_line(folder: Path) -> Line:
         state = "running"
     else:
         state = "finished" if count["finished"] == len(found) else "failed" if count["failed"] else "stopped"
-    said = [f"{count['finished']} of {len(found)} trials"]
+    said = [f"{count['finished']} of {len(found)} trials" if found else "no trials"]
     said += [f"{count[name]} {name}" for name in ("running", "failed", "waiting") if count[name]]
     return Line(str(folder), "study", state, age=min(ages, default=None), note=", ".join(said))
 

@@ -4,18 +4,20 @@ A standard output that is closed, full, or in a locale without the characters gi
 """
 
 import errno
+import importlib
 import io
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 from flax import nnx
 
-from attention_research.cli import main, program
+from attention_research.cli import arguments, main, program
 from attention_research.layers.embeddings.from_file import FileEmbedding
 from tests.tiers import fast_are
 
@@ -27,6 +29,14 @@ MISTAKES = {
     "wrong type": (["train", CONFIG, "--workdir={d}", "--config.model.num_heads=four"], "config.model.num_heads"),
     "float for int": (["train", CONFIG, "--workdir={d}", "--config.training.steps=4.5"], "config.training.steps"),
     "no coordinator": (["train", CONFIG, "--workdir={d}", "--num_processes=2"], "--coordinator_address is missing"),
+    "a coordinator without a port": (
+        ["train", CONFIG, "--workdir={d}", "--coordinator_address=node0", "--num_processes=1", "--process_id=0"],
+        "--coordinator_address: expected HOST:PORT, as in node0:12345; got 'node0'",
+    ),
+    "a coordinator with a word as port": (
+        ["train", CONFIG, "--workdir={d}", "--coordinator_address=node0:x", "--num_processes=1", "--process_id=0"],
+        "expected HOST:PORT",
+    ),
     "a host index out of range": (
         ["train", CONFIG, "--workdir={d}", "--coordinator_address=a:1", "--num_processes=2", "--process_id=2"],
         "--process_id=2: expected 0 to 1",
@@ -55,7 +65,7 @@ MISTAKES = {
     "unknown study": (["reproduce", "ablation/atention"], "ablation/attention"),
     "unknown scale": (["reproduce", "ablation/attention", "--scale=smok"], "smoke"),
     "unknown row": (["reproduce", "ablation/attention", "--scale=smoke", "--rows=standart"], "standard"),
-    "unknown runner": (["reproduce", "ablation/attention", "--scale=smoke", "--runner=slurmm"], "local"),
+    "unknown runner": (["reproduce", "ablation/attention", "--scale=smoke", "--runner=slurmm"], "did you mean slurm?"),
     "no rows": (["reproduce", "ablation/attention", "--rows=,"], "--rows: expected id,id"),
     "an empty study": (["inspect", "--study="], "no such study"),
     "a misspelt checkpoint": (["import", "all-MiniLM-L6-v3", "--workdir={d}"], "did you mean all-MiniLM-L6-v2?"),
@@ -68,6 +78,15 @@ MISTAKES = {
     "unknown benchmark": (["bench", "atention"], "attention"),
     "sweep without values": (["sweep", CONFIG], "--over"),
     "sweep over a bad key": (["sweep", CONFIG, "--over", "model.num_head=1,4", "--workdir={d}"], "num_heads"),
+    "rows of a config": (["inspect", CONFIG, "--rows=a,b"], "--rows=a,b: belongs to --study"),
+    "a scale of a config": (["inspect", CONFIG, "--scale=cpu"], "--scale=cpu: belongs to --study"),
+    "a folder without an option": (
+        ["evaluate", "runs/first"], "runs/first: unexpected word; did you mean --workdir=runs/first?"),
+    "a config without an option": (
+        ["train", "translation/transformer"], "unexpected word; did you mean --config=translation/transformer?"),
+    "a word too many": (["list", "kinds", "norm", "x"], "x: unexpected word of list"),
+    "a folder of studies": (["reproduce", "ablation"], "study 'ablation': a folder with studies; there are ablation/"),
+    "a misspelt scale of records": (["status", "--stale", "--scale=papr"], "did you mean paper?"),
     "inspect nothing": (["inspect"], "--config"),
     "data set to prepare": (["data", "prepare", "bible_translate/fr"], "bible_translate/fr-en"),
     "unknown checkpoint": (["evaluate", "--workdir={d}", "--checkpoint=bset"], "expected last, best or a step"),
@@ -124,6 +143,27 @@ def test_an_empty_path_is_refused_everywhere(case, wrong, capsys, tmp_path, monk
     assert main([word.replace("{p}", path) for word in PATHS[case]]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and expected in err and case.split()[1] in err
+
+
+@pytest.mark.parametrize("words", [["report", "x", "--output={p}"], ["train", CONFIG, "--workdir={p}"]])
+def test_a_tilde_after_an_equals_sign_is_the_home_folder(words, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    command = importlib.import_module(f"attention_research.cli.{words[0]}")
+    parser = arguments.Parser()
+    command.options(parser)
+    given = parser.parse_args([word.replace("{p}", "~/a") for word in words[1:]])
+    assert (given.output if words[0] == "report" else given.workdir) == tmp_path / "a"
+    assert arguments.place("~nobody-of-this-name/a") == Path("~nobody-of-this-name/a")
+
+
+@pytest.mark.parametrize("name", ["runs/fist", "runs/frst/"])
+def test_a_missing_folder_is_an_error_with_the_nearest(name, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    for words in (["evaluate", f"--workdir={name}"], ["report", name], ["compare", name, name], ["status", name]):
+        assert main(words) == 2
+        err = capsys.readouterr().err
+        assert "no such folder" in err and err.endswith("; did you mean runs/first?\n") and err.count("\n") == 1
 
 
 @pytest.mark.parametrize("case", MISTAKES, ids=[name.replace(" ", "-") for name in MISTAKES])

@@ -224,7 +224,7 @@ def test_a_folder_in_use_refuses_a_second_process(fake, ran):
         ({"rows": ("tow",)}, "row 'tow': fake/table has no such row at quick; did you mean two?"),
         ({"rows": ("late",)}, "row 'late' of fake/table is run at cpu, not at quick"),
         ({"seeds": 0}, "seeds: expected a whole number of at least 1, got 0"),
-        ({"runner": "sun"}, "runner 'sun': no such runner here; there are: local, ray, slurm"),
+        ({"runner": "sun"}, "--runner=sun: no such runner; there are local, ray, slurm"),
         ({"machines": {"address": "x:1"}}, "--address: the runner local has no such setting; it has jobs"),
         ({"stale": "maybe"}, "stale: 'maybe' is neither keep nor rerun"),
     ],

@@ -151,6 +151,7 @@ TEXTS = {
     "pipe": ("{fd}", ["piped"]),
     "empty": ("", "--input= is empty"),
     "folder": ("{d}", "this is a folder"),
+    "a word that is the name of a folder": ("translations", ["translations"]),
     "misspelt": ("{d}/sentence.txt", "no such file; did you mean {d}/sentences.txt?"),
     "a missing file": ("{d}/x", "no such file; to have it read as text"),
     "no folder": ("nowhere/of/it.txt", "no such file; to have it read as text"),
@@ -180,6 +181,14 @@ def test_the_input_is_text_a_file_or_an_error(name, tmp_path, monkeypatch):
     else:
         assert given_lines(value) == expected
     os.close(reading)
+
+
+def test_a_word_that_is_the_name_of_a_folder_is_reported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "translations").mkdir()
+    said = []
+    assert given_lines("translations", said.append) == ["translations"]
+    assert said == ["--input=translations: read as text; a folder has this name, too"]
 
 
 CONTENTS = [(b"", []), (b"\n", [""]), (b"\xef\xbb\xbfa\n\nb", ["a", "", "b"]), (b"a\xe2\x80\xa8b", ["a\u2028b"])]

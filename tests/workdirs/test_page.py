@@ -161,10 +161,32 @@ def test_a_study_is_drawn_again(root, tmp_path, monkeypatch):
         assert (tmp_path / "copy.html").read_text() == (folder / "report.html").read_text() == before
 
 
+def test_the_page_of_the_current_folder_has_its_name(make_run, tmp_path, monkeypatch, capsys):
+    run = make_run(tmp_path / "first", 6)
+    monkeypatch.chdir(run)
+    assert main(["report", "."]) == 0
+    assert f"<h1>first · {read_config(run).spec}</h1>" in (run / "report.html").read_text()
+
+
+def test_a_study_without_trials_is_a_study(tmp_path, monkeypatch, capsys):
+    """As `reproduce --render` leaves it: drawn from the record."""
+    (tmp_path / "summary.json").write_text(json.dumps({"study": "vaswani2017/table1", "scale": "cpu", "rows": []}))
+    asked = []
+    monkeypatch.setattr(
+        "attention_research.workdirs.page.run_study",
+        lambda name, **given: asked.append((name, given["scale"])) or {"report": str(tmp_path / "report.html")},
+    )
+    assert main(["report", str(tmp_path)]) == 0 and asked == [("vaswani2017/table1", "cpu")]
+    assert main(["status", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == [str(tmp_path), "finished", "no", "trials"]
+    assert main(["evaluate", f"--workdir={tmp_path}"]) == 2
+    assert capsys.readouterr().err == f"error: --workdir={tmp_path}: a study's folder without trials, not a run\n"
+
+
 def test_the_page_of_a_sweep_has_its_command(tmp_path, capsys):
     (tmp_path / "trials").mkdir()
     (tmp_path / "summary.json").write_text(json.dumps({"study": "sweep", "scale": "sweep"}))
-    assert main(["report", str(tmp_path)]) == 2 and "its own command" in capsys.readouterr().err
+    assert main(["report", str(tmp_path)]) == 2 and "a sweep; rerun its command" in capsys.readouterr().err
 
 
 @pytest.mark.slow

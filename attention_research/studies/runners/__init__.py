@@ -6,7 +6,7 @@ import importlib
 import inspect
 from typing import Any
 
-from attention_research.errors import ConfigError
+from attention_research.config.errors import ConfigError, offer
 
 RUNNERS = {
     "local": "attention_research.studies.runners.local:LocalCrew",
@@ -21,7 +21,7 @@ def find_crew(kind: str, **settings: Any) -> Any:
     Raises ConfigError for an unknown kind, and for a setting that the kind does not have.
     """
     if kind not in RUNNERS:
-        raise ConfigError(f"runner {kind!r}: no such runner here; there are: {', '.join(RUNNERS)}")
+        raise ConfigError(f"--runner={kind}: no such runner; {offer(kind, RUNNERS)}")
     module, name = RUNNERS[kind].split(":")
     make = getattr(importlib.import_module(module), name)
     known = [*inspect.signature(make).parameters]
