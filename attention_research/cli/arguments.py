@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from attention_research.config import Config, ConfigError, load
 from attention_research.config.annotations import whole
+from attention_research.config.fallbacks import fallbacks
 from attention_research.training.workdir import json_text
 
 #: The path and value of each `--config.a.b=VALUE`, in order.
@@ -48,6 +49,8 @@ def configured(arguments: argparse.Namespace, overrides: Overrides) -> Config:
     if not arguments.config:
         raise ConfigError("--config=NAME[:variant] is missing, for example translation/transformer:cpu or my_config.py")
     config = load(arguments.config, overrides)
+    for line in fallbacks(config):
+        say(f"note: {line}")
     from attention_research.data.names import check_section
 
     check_section(config.resolved["data"])
