@@ -36,5 +36,7 @@ def columns(entries: Mapping[str, str], width: int | None = None) -> str:
 
 def wrapped(text: str, width: int, start: str = "", indent: str = "") -> str:
     """The text in lines of at most `width` characters: the first after `start`, the others after `indent`."""
-    options = {"break_on_hyphens": False, "break_long_words": False}
-    return textwrap.fill(text, width, initial_indent=start, subsequent_indent=indent, **options) or start.rstrip()
+    wrapper = textwrap.TextWrapper(
+        width, initial_indent=start, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
+    return wrapper.fill(text) or start.rstrip()

@@ -56,9 +56,8 @@ def check(config: Mapping[str, Any], command: str) -> None:
 
 def takes_input(config: Mapping[str, Any]) -> bool:
     """Whether `generate` can encode the user's input: an image for a captioner, else a text."""
-    return config["task"]["kind"] == "captioning" or issubclass(
-        registry.lookup("data", config["data"]["kind"]), ReadsText
-    )
+    data: Any = registry.lookup("data", config["data"]["kind"])
+    return config["task"]["kind"] == "captioning" or issubclass(data, ReadsText)
 
 
 def lacking(config: Mapping[str, Any], command: str, part: str) -> ConfigError:

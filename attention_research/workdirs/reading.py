@@ -130,7 +130,8 @@ class Run:
         if not replicas.is_evaluation(found["evaluation.json"]):
             found["evaluation.json"] = {}
         damaged = [name for name, document in found.items() if not document and (folder / name).exists()]
-        return cls(folder, config, read_metrics(folder), *found.values(), tuple(damaged))
+        environment, evaluation, result = found.values()
+        return cls(folder, config, read_metrics(folder), environment, evaluation, result, tuple(damaged))
 
     @functools.cached_property
     def whose(self) -> str:
