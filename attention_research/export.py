@@ -117,7 +117,7 @@ def _card(name: str, trained: Trained, environment: Mapping[str, Any], metadata:
         "data": f"{data} (licences of the data sets: docs/data_licences.md of the repository)",
         "config": f"{trained.config.spec or 'given by a program'}, hash {trained.config.hash}",
         "checkpoint": f"{trained.selection}, seed {metadata['seed']}",
-        "trained with": f"git revision {metadata['git_revision']}, {environment.get('date', 'date unknown')}",
+        "trained with": "; ".join(_process(one) for one in (*environment.get("earlier", ()), environment)),
         "vocabulary": f"fingerprint {metadata['tokenizer']}",
     }
     skipped = ("step", "seed", "sentences", "tokens", "seconds")
@@ -142,6 +142,11 @@ def _card(name: str, trained: Trained, environment: Mapping[str, Any], metadata:
     lines += [f'model = load("{name}")', "# Inside a function that JAX traces:"]
     lines += ["module = model.structure.merge(model.parameters, model.statistics)", "```", ""]
     return "\n".join(lines)
+
+
+def _process(environment: Mapping[str, Any]) -> str:
+    """A process that trained the model. A continued run has several."""
+    return f"git revision {environment.get('git_revision', 'unknown')}, {environment.get('date', 'date unknown')}"
 
 
 def _evaluation(trained: Trained, seed: int) -> dict[str, Any]:

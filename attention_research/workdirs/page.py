@@ -92,6 +92,7 @@ def page(run: Run) -> str:
         "<h2>Numbers</h2>",
         document.grid([["quantity", "value"], *map(list, _numbers(run).items())], "The run in numbers"),
         f"<p>Training loss is the optimised one, the mean of the last {reading.LAST} logged steps.</p>",
+        *(f"<p>{name} is damaged, so that its entries are missing here.</p>" for name in run.damaged),
     ]
     if curves := charts(run):
         parts += ["<h2>Curves</h2>", *curves]
@@ -180,10 +181,19 @@ def _environment(environment: Mapping[str, Any]) -> dict[str, str]:
             value = ", ".join(f"{axis} {size}" for axis, size in value.items())
         elif name in ("command", "parameters"):
             continue
+        elif name == "earlier":  # the processes that trained the run before it was continued
+            said["earlier processes"] = "; ".join(_process(one) for one in value)
+            continue
         elif isinstance(value, list):
             value = ", ".join(map(str, value))
         said[name.replace("_", " ")] = value if isinstance(value, str) else json.dumps(value)
     return said
+
+
+def _process(environment: Mapping[str, Any]) -> str:
+    """An earlier process of a run on one line: where it began, its date and its git revision."""
+    said = [str(environment[name]) for name in ("date", "git_revision") if name in environment]
+    return ", ".join([f"from step {environment.get('from_step', 0):,}", *said])
 
 
 def _commands(run: Run) -> list[str]:

@@ -16,6 +16,7 @@ def runs(make_run, evaluation, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     first = make_run(folder / "first", 6, evaluation=evaluation)
     other = {"versions": {"jax": "0.10.2", "flax": "0.12.9"}, "date": "2027-01-01", "git_revision": "456"}
+    other |= {"from_step": 2, "earlier": [{"git_revision": "123"}]}
     wide = [("model.width", 64)]
     second = make_run(folder / "second", 4, seeds=(0, 1), overrides=wide, environment=other)
     (second / "result.json").write_text(json.dumps({"stages": {"inspect": {"parameters": 1_181_696}}}))

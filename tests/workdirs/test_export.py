@@ -187,10 +187,14 @@ def test_status_compare_and_report_of_a_trained_run(trained, tmp_path, capsys):
 def test_a_model_card_lists_scores_alone(trained, tmp_path):
     """The other numbers of evaluation.json, such as its seconds, are not scores."""
     workdir = shutil.copytree(trained[0], tmp_path / "run")
+    environment = json.loads((workdir / "environment.json").read_text())
+    environment["earlier"] = [{"git_revision": "old", "date": "yesterday"}]
+    (workdir / "environment.json").write_text(json.dumps(environment))
     numbers = {"bleu": 12.5, "step": 4, "seed": 7, "sentences": 4, "tokens": 31.0, "seconds": 3.0, "split": "test"}
     (workdir / "evaluation.json").write_text(json.dumps(numbers))
     export(workdir, tmp_path / "a.safetensors")
     card = (tmp_path / "a.card.md").read_text(encoding="utf-8")
+    assert "trained with | git revision old, yesterday; git revision " in card
     assert [line for line in card.splitlines() if line.startswith("- ")] == ["- bleu: 12.5"]
     numbers["replicas"] = [{"bleu": 12.5, "replica": 0}, {"bleu": 3.5, "replica": 1}]
     (workdir / "evaluation.json").write_text(json.dumps(numbers))

@@ -136,6 +136,18 @@ def test_every_replica_has_its_scores(make_run, evaluation, tmp_path):
     ]
 
 
+def test_the_page_of_a_continued_run_names_its_processes_and_damaged_files(make_run, tmp_path):
+    earlier = [
+        {"date": "2026-11-20", "git_revision": "abc"},
+        {"date": "2026-11-21", "git_revision": "d", "from_step": 2},
+    ]
+    run = make_run(tmp_path / "run", 6, environment={"from_step": 4, "earlier": earlier})
+    (run / "evaluation.json").write_text("{")
+    text = Reader(drawn(Run.read(run))).text
+    assert "from step 0, 2026-11-20, abc; from step 2, 2026-11-21, d" in text
+    assert "evaluation.json is damaged" in text
+
+
 def test_a_run_that_has_not_begun_has_a_page(make_run, tmp_path, capsys):
     run = make_run(tmp_path / "run", 0)
     (run / "metrics.jsonl").unlink()
