@@ -20,8 +20,8 @@ WIDTH = 100
 def text(comparison: Comparison, width: int | None = None) -> str:
     """The comparison as tables of at most `width` characters (default: the width of the terminal).
 
-    Where the names of the folders do not fit above the columns, the runs are numbered and listed first. A part whose
-    table is still too wide has one line for each value.
+    Where the names of the folders do not fit above the columns, the runs are numbered and listed first. Entries that
+    are still too long for a table follow it, with one line for each value.
     """
     width = width or shutil.get_terminal_size((WIDTH, 24)).columns
     runs = [printable(run) for run in comparison.runs]
@@ -30,8 +30,9 @@ def text(comparison: Comparison, width: int | None = None) -> str:
     names = [str(number) for number in range(1, len(runs) + 1)] if numbered else runs
     found = ["".join(f"{number}  {run}\n" for number, run in zip(names, runs, strict=True))] if numbered else []
     for title, lines in parts:
-        table = [[title, *names], *lines]
-        found.append(markdown_table(table) if _width(table) <= width else _listed(title, names, lines, width))
+        fitting, long = _parted(title, names, lines, width)
+        found += [markdown_table([[title, *names], *fitting])] if fitting else []
+        found += [_listed(title, names, long, width)] if long else []
         if title == "numbers" and not comparison.config:
             found.append(f"the same config, {comparison.hashes[0]}\n")
     return "\n".join(found).replace("\\|", "|")
@@ -53,6 +54,18 @@ def _parts(comparison: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
     for title, values in differing:
         if values:
             yield title, [[name, *map(spell, cells)] for name, cells in values.items()]
+
+
+def _parted(
+    title: str, names: Sequence[str], lines: Sequence[list[str]], width: int
+) -> tuple[list[list[str]], list[list[str]]]:
+    """The lines that fit into one table of this width, and the others."""
+    if _width([[title, *names], *lines]) <= width:
+        return [*lines], []
+    separators = 3 * len(names) + 4
+    most = (width - separators - max(len(line[0]) for line in lines)) // len(names)
+    fitting = [line for line in lines if all(len(cell) <= most for cell in (*names, *line[1:]))]
+    return fitting, [line for line in lines if line not in fitting]
 
 
 def _width(table: Sequence[Sequence[str]]) -> int:

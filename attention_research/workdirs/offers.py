@@ -78,4 +78,5 @@ def no_analysis(config: Mapping[str, Any], left_out: Mapping[str, Sequence[str]]
 
 def _others(config: Mapping[str, Any], command: str) -> str:
     """The commands that the run supports, apart from this one."""
-    return f"commands that fit it: {', '.join(one for one in ability(config)[1] if one != command)}"
+    others = [one for one in ability(config)[1] if one != command and (one != "generate" or takes_input(config))]
+    return f"commands that fit it: {', '.join(others)}"

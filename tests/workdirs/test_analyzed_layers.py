@@ -33,8 +33,9 @@ def trained(tmp_path, **model):
     batch = {"target": TARGETS} if section["kind"] == "transformer_decoder" else {"source": TARGETS, "target": TARGETS}
     data = SimpleNamespace(evaluation_batches=lambda split, rows, examples=None: iter([([0, 1], batch)]),
                            tokenizer=Tokenizer())  # fmt: skip
+    resolved = {"model": section, "task": {"kind": "language_modelling"}, "data": {"kind": "text"}}
     return SimpleNamespace(
-        config=SimpleNamespace(resolved={"model": section}, hash="h", spec="a config"), data=data, workdir=tmp_path,
+        config=SimpleNamespace(resolved=resolved, hash="h", spec="a config"), data=data, workdir=tmp_path,
         trainer=SimpleNamespace(structure=structure, parts=SimpleNamespace(model=SimpleNamespace(target=object))),
         model=lambda: arrays, selection="checkpoint 3", settings=SimpleNamespace(seed=0), continues=True,
         decoded=lambda prompts: [[5, 6, 2]], most_tokens=lambda: 13,

@@ -129,11 +129,13 @@ def test_the_tables_fit_the_terminal(width, make_run, tmp_path, capsys, monkeypa
     monkeypatch.chdir(tmp_path)
     names = ["with-a-long-name-of-a-run/one", "with-a-long-name-of-a-run/two", "with-a-long-name-of-a-run/three"]
     for name in names:
-        make_run(tmp_path / name, 6, environment={"platform": f"Linux of {name}, {'a long word ' * 12}"})
+        python = {"python": f"3.{len(name)}.7"}
+        make_run(tmp_path / name, 6, environment=python | {"platform": f"Linux of {name}, {'a long word ' * 12}"})
     assert main(["compare", *names]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width and lines[:3] == [f"{i}  {name}" for i, name in enumerate(names, 1)]
     assert any(line.startswith("| training_loss ") for line in lines)
+    assert any(line.split()[:4] == ["|", "python", "|", "3.29.7"] for line in lines)
     place = lines.index("  platform")
     assert lines[place - 1] == "environment" and lines[place + 1].startswith(f"    1  Linux of {names[0]}")
 

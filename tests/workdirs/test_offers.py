@@ -75,6 +75,7 @@ def test_data_without_text_take_no_new_text(tmp_path, capsys, monkeypatch, root)
     out, err = capsys.readouterr()
     line = "error: generate: this run's data, recall, have no text, so that new text cannot be encoded; commands that"
     assert out == "" and err.startswith(line) and err.count("\n") == 1
+    assert "fit it: evaluate" in str(offers.no_analysis(config.resolved, {"maps": ["a reason"]}))
     assert offers.takes_input(load("configs/language_modelling/transformer.py").resolved)
     assert offers.takes_input(load("configs/images/captions.py").resolved)
 
