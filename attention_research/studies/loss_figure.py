@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 import textwrap
@@ -16,6 +17,8 @@ from attention_research.studies.results import Results, finite
 #: With at most this many rows, a panel shows all of its data's rows. With more, each row has a panel.
 _TOGETHER = 7
 _ACROSS = 4
+#: A smoothed loss is the mean over this part of the steps: a tenth. It is drawn if the noise hides the differences.
+_PART, _NOISE = 10, 0.6
 #: If a loss grows to this many times its start, the axis is logarithmic.
 _GROWN = 10
 #: What the sections of a config say about data with which losses can be compared: a name, and these further settings.
@@ -82,9 +85,11 @@ def _together(results: Results, curves: Mapping[str, Curve], by_data: Mapping[st
     names = {row.id: row.name for row in results.rows}
     width = 8.5 if len(by_data) == 1 else 10
     figure, axes = pyplot.subplots(1, len(by_data), figsize=(width, 4.4), squeeze=False)
+    smooth = any(_noisy([curves[row] for row in rows]) for rows in by_data.values())
     for axis, (data, rows) in zip(axes[0], by_data.items(), strict=True):
         for row in rows:
-            steps, mean, low, high = curves[row]
+            steps, *numbers = curves[row]
+            mean, low, high = map(_smoothed, numbers) if smooth else numbers
             line = {"markevery": max(1, len(steps) // 8), "markersize": 5, "linewidth": 1.4, **styles[row]}
             axis.plot(steps, mean, label=names[row], **line)
             axis.fill_between(steps, low, high, color=styles[row]["color"], alpha=0.15, linewidth=0)
@@ -92,7 +97,29 @@ def _together(results: Results, curves: Mapping[str, Curve], by_data: Mapping[st
         axis.set_xlabel("step")
     axes[0, 0].set_ylabel("training loss")
     legend(figure, columns=3)
-    return figure, "lines: mean over seeds, bands: range of the seeds"
+    further = " and over a tenth of the steps" if smooth else ""
+    return figure, f"lines: mean over seeds{further}, bands: range of the seeds"
+
+
+def _noisy(curves: list[Curve]) -> bool:
+    """Whether the noise of curves hides their differences: in their second halves, a step from one point to the next
+    changes the loss by more than `_NOISE` times the difference of the highest and the lowest mean."""
+    halves = [mean[len(mean) // 2 :] for _, mean, _, _ in curves if len(mean) >= 2 * _PART]
+    if len(halves) < 2:
+        return False
+    noise = statistics.fmean(abs(b - a) for half in halves for a, b in itertools.pairwise(half))
+    ends = [statistics.fmean(half) for half in halves]
+    return noise > _NOISE * (max(ends) - min(ends))
+
+
+def _smoothed(values: list[float]) -> list[float]:
+    """Means over a tenth of the values around each one. Windows at the beginning are smaller; those at the end are cut.
+
+    >>> _smoothed([float(value) for value in range(40)])[-3:]
+    [37.0, 37.5, 38.0]
+    """
+    reach = (min(at, len(values) // (2 * _PART)) for at in range(len(values)))
+    return [statistics.fmean(values[at - one : at + one + 1]) for at, one in enumerate(reach)]
 
 
 def _one_a_row(results: Results, curves: Mapping[str, Curve], by_data: Mapping[str, list[str]]) -> tuple[Any, str]:
