@@ -155,7 +155,7 @@ def mean_curve(results: Results, row: str) -> tuple[list[float], list[float], li
 
 NOTE = (
     "Bible verses, English to French, are trained up to 24 word pieces (-30) and 32 (-50). Generated sentences are not "
-    "French. Buckets with fewer than 20 sentences have no score. bleu.png uses sentences cut to the training length."
+    "French. Buckets with fewer than 20 sentences have no score."
 )
 STUDY = Study(
     rows=ROWS,

@@ -186,8 +186,7 @@ def _many(values: tuple[float, ...], *, percent: bool = False) -> str:
 
 NOTE = (
     "Bible verses, English to French, are trained up to 24 word pieces (-30) and 32 (-50), with Adam instead of the "
-    "paper's Adadelta. BLEU is that of test verses of at most 32 pieces, greedy; bleu.png uses all test verses, cut to "
-    "the training length."
+    "paper's Adadelta. The column BLEU is that of test verses of at most 32 pieces. Decoding is greedy."
 )
 STUDY = Study(
     rows=ROWS,
