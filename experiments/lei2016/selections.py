@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attention_research.studies.figures import Figure, canvas, caption, legend, save, styles_of
+import numpy as np
+
+from attention_research.studies.figures import Figure, canvas, caption, legend, mark_plainly, save, styles_of
 from attention_research.studies.results import Results
 
 #: The rows whose marks are drawn together -> their aspects.
@@ -107,7 +109,7 @@ def draw_curves(results: Results, folder: Path) -> Figure | None:
         ("accuracy", "real sentences: accuracy, %", real, ("real", "majority_accuracy")),
     )
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(10.5, 5.4))
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(11, 6.2))
     said, looks = [], styles_of(_name(row) for row in (*generated, *real))
     for axis, (key, title, rows, floor) in zip(axes, panels, strict=True):
         for row in rows:
@@ -127,9 +129,17 @@ def draw_curves(results: Results, folder: Path) -> Figure | None:
                     linewidth=1.2,
                     label="soft attention, more or fewer words",
                 )
-            axis.plot(shares, values, label=name, **{**style, "linestyle": "none"}, markersize=6)
+            axis.plot(
+                shares, values, label=name, **{**style, "linestyle": "none"}, markersize=6, alpha=0.8, clip_on=False
+            )
             said.append(f"{row.name}: {title} {statistics.fmean(values):.3g} at {statistics.fmean(shares):.1f} %")
         axis.set(xlabel="selected words, %", ylabel=title)
+        axis.set_xscale("function", functions=(lambda x: np.sqrt(np.maximum(x, 0)), np.square))  # most lie below 20 %
+        axis.set_xticks([0, 2, 5, 10, 20, 50, 100])
+        axis.set_xlim(0, 110)
+        if key == "mean_squared_error":
+            axis.set_yscale("log")
+            mark_plainly(axis.yaxis)
         if level := results.values(floor[0], f"evaluate.{floor[1]}"):
             axis.axhline(statistics.fmean(level), color="#888888", linestyle="--", linewidth=1,
                          label="random words, mean rating or majority class")  # fmt: skip
@@ -138,7 +148,7 @@ def draw_curves(results: Results, folder: Path) -> Figure | None:
         return None
     legend(figure, columns=3)
     path = folder / "selection.png"
-    save(figure, path, caption(results, "one mark per seed"))
+    save(figure, path, caption(results, "one mark per seed; the scale of selected words is that of square roots"))
     title = "Precision, error and accuracy by share of selected words; one mark per seed; dashed: random words, mean "
     title += "rating, majority class"
     return Figure(path, title, f"{title}. {'; '.join(said)}.")

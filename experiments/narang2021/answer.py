@@ -124,8 +124,12 @@ def _panel(axis: Any, what: str, some: list[Point], found: Correlation) -> None:
     for point, x, y in zip(some, theirs, ours, strict=True):
         base = point.name == "Vanilla Transformer"
         axis.plot(x, y, "s" if base else "o", color="#D55E00" if base else "#0072B2", markersize=6, zorder=3)
-    axis.set_xlabel(f"the paper's rank by {what}, 1 the lowest")
-    axis.set_ylabel("our rank")
+    first = "slowest" if what == "steps a second" else "best"
+    axis.set_xlabel(f"the paper's rank by {what} (1: the {first})")
+    axis.set_ylabel(f"our rank (1: the {first})")
+    for one in (axis.xaxis, axis.yaxis):
+        one.get_major_locator().set_params(integer=True)
     axis.margins(0.06)
     axis.set_title(f"{what}: Spearman's correlation {found}")
-    label_points(axis, [point.name for point in some], list(zip(theirs, ours, strict=True)), size=7.5)
+    line = [(at / 4, at / 4) for at in range(4, 4 * last + 1)]  # no name covers the diagonal
+    label_points(axis, [point.name for point in some], list(zip(theirs, ours, strict=True)), size=9, other=line)

@@ -52,7 +52,7 @@ def draw_distances(results: Results, folder: Path) -> Figure | None:
     if not rows:
         return None
     pyplot = canvas()
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.8), width_ratios=(3, 2))
+    figure, axes = pyplot.subplots(1, 2, figsize=(11, 4.8), width_ratios=(3, 2))
     said = []
     looks = row_styles(results)
     for place, row in enumerate(rows):
@@ -70,7 +70,8 @@ def draw_distances(results: Results, folder: Path) -> Figure | None:
     axes[0].set_xlabel("words from the subject to its verb")
     axes[0].set_ylabel("accuracy at the verbs")
     legend(figure, columns=3)
-    axes[1].set_yticks(range(len(rows)), [""] * len(rows))
+    axes[1].yaxis.tick_right()
+    axes[1].set_yticks(range(len(rows)), [row.name for row in rows])
     axes[1].set_ylim(len(rows) - 0.5, -0.5)
     axes[1].set_xlabel("accuracy at verbs whose nearest noun\nhas the other number")
     where = folder / "distances.png"

@@ -127,7 +127,7 @@ def draw_training(results: Results, folder: Path) -> Figure | None:
     rows_as_points(axis, values)
     said += [f"{name} {statistics.fmean(numbers):.1f}" for name, numbers in values.items() if numbers]
     axis.set_xscale("log")
-    mark_plainly(axis.xaxis)
+    mark_plainly(axis.xaxis, subs=(1, 1.5, 2, 3, 4, 5, 6, 7, 8))
     axis.set_xlabel("perplexity per character")
     where = folder / "perplexity.png"
     save(

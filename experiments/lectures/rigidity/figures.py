@@ -34,15 +34,17 @@ def draw_layers(results: Results, folder: Path) -> Figure | None:
         ),
         (
             "mean cosine\nof two tokens",
-            (("before", "before attention", "--", 0), ("after", "after attention", "-.", 0)),
+            (("before", "cosine before attention", "--", 0), ("after", "cosine after attention", "-.", 0)),
         ),
         ("weight of a token\non itself", (("own", "X X^T", "-", 0),)),
     )
-    for row, colour in zip(rows, COLOURS[1:], strict=False):
+    # Curves may coincide: large open marks show those that are drawn below small ones.
+    marks = ({"marker": "s", "markersize": 8, "markerfacecolor": "none"}, {"marker": "o", "markersize": 4})
+    for row, colour, mark in zip(rows, COLOURS[1:], marks, strict=False):
         for axis, (_, lines) in zip(axes, panels, strict=True):
             for name, title, line, first in lines:
                 curve = results.mean_list(row, f"measure.{name}")
-                axis.plot(range(first, first + len(curve)), curve, line, color=colour, marker="o", markersize=4,
+                axis.plot(range(first, first + len(curve)), curve, line, color=colour, linewidth=1.3, **mark,
                           label=f"{ENCODERS[row][0].replace('as drawn', 'untrained')}: {title}")  # fmt: skip
         agreement, before, after = (results.mean_list(row, f"measure.{name}")[0]
                                     for name in ("agreement", "before", "after"))  # fmt: skip
@@ -53,7 +55,7 @@ def draw_layers(results: Results, folder: Path) -> Figure | None:
         axis.set_ylim(min(0.0, axis.get_ylim()[0]), 1.04)
         axis.set_xticks(range(count), ["words", "input", *map(str, range(1, count - 1))], fontsize=8)
         axis.set_xlabel("word vectors, input, or layer")
-    legend(figure, columns=3)
+    legend(figure, columns=2)
     where = folder / "layers.png"
     save(figure, where, caption(results, "lines: mean over seeds", rows=rows))
     return Figure(where, "Weights of basic attention and similarity of tokens", f"{'; '.join(said)}.")

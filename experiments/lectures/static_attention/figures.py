@@ -28,6 +28,8 @@ POOLINGS = {
 }
 SETS = {"imdb": "IMDB", "bbc": "BBC", "frequent": "frequent words tell", "rare": "rare words tell"}
 REAL = ("imdb", "bbc")
+#: Smaller weights, as multiples of the uniform weight, are drawn here.
+FLOOR = 1e-3
 
 
 def first(results: Results, row: str, name: str) -> Any:
@@ -50,11 +52,14 @@ def draw_weights(results: Results, folder: Path) -> Figure | None:
     said, named = [], []
     for axis, (set_, kind, terms) in zip(axes.flat, found, strict=False):
         idf, weight, bits = (np.asarray(terms[name]) for name in ("idf", "weight", "bits"))
-        points = axis.scatter(idf, np.maximum(weight, 1e-3), c=1e3 * bits, s=12, cmap="viridis", zorder=3)
+        shown, below = np.maximum(weight, FLOOR), weight < FLOOR
+        look = {"s": 12, "cmap": "viridis", "zorder": 3, "vmin": 0, "vmax": 1e3 * bits.max()}
+        points = axis.scatter(idf[~below], shown[~below], c=1e3 * bits[~below], **look)
+        axis.scatter(idf[below], shown[below], c=1e3 * bits[below], marker="v", **look)
         axis.set_yscale("log")
         mark_plainly(axis.yaxis)
         farthest = dict.fromkeys([*np.argsort(-weight)[:5], *np.argsort(-bits)[:5], *np.argsort(weight)[:3]])
-        every = list(zip(idf, np.maximum(weight, 1e-3), strict=True))
+        every = list(zip(idf, shown, strict=True))
         named.append((axis, {terms["word"][one]: every[one] for one in farthest}, every))
         rho = first(results, f"{set_}_{kind}", "idf_correlation")
         rho = "" if rho is None else f", rank correlation {rho:+.2f}"
@@ -68,7 +73,10 @@ def draw_weights(results: Results, folder: Path) -> Figure | None:
         axis.remove()
     for axis, words, every in named:
         label_points(axis, list(words), list(words.values()), other=every, must=False)
-    save(figure, folder / "weights.png", caption(results, "one point per term", seeds="1 seed"))
+    marks = "one point per term"
+    if any(min(terms["weight"]) < FLOOR for _, _, terms in found):
+        marks += f"; triangles: terms with less than {FLOOR:g} of the uniform weight"
+    save(figure, folder / "weights.png", caption(results, marks, seeds="1 seed"))
     return Figure(folder / "weights.png", "Learned weight of each term against its IDF", ". ".join(said))
 
 
