@@ -10,6 +10,7 @@ from attention_research import bundled
 from attention_research.cli.arguments import Overrides, Parser, json_option, nearest, no_overrides, print_json, say
 from attention_research.cli.columns import columns, terminal_width, wrapped
 from attention_research.config import ConfigError, packaged_configs, variants
+from attention_research.config.errors import nearest as nearest_name
 from attention_research.errors import printable
 
 
@@ -158,10 +159,19 @@ def _found(name: str) -> tuple[str, list[str]]:
         of = next((one for one, kinds in families.items() if family in kinds), None)
         if of is not None and not kind:
             raise ConfigError(f"{name}: no such family, but a kind of {of}; did you mean {of}.{name}?")
-        raise ConfigError(f"{name}: no such family of kinds{nearest(family, list(families))}")
+        raise ConfigError(f"{name}: no such family of kinds{_nearest_of_all(family, families)}")
     if kind and kind not in families[family]:
         raise ConfigError(f"{name}: no such kind of {family}{nearest(kind, list(families[family]))}")
     return family, [kind] if kind else list(families[family])
+
+
+def _nearest_of_all(name: str, families: dict[str, dict[str, str]]) -> str:
+    """ "; did you mean X?" for the nearest family, or FAMILY.KIND for the nearest kind; else a list of all families."""
+    places = {kind: f"{family}.{kind}" for family, kinds in reversed(families.items()) for kind in kinds}
+    close = nearest_name(name, [*families, *places])
+    if close is None:
+        return nearest(name, list(families))
+    return f"; did you mean {close if close in families else places[close]}?"
 
 
 def _paragraph(document: dict[str, Any], width: int) -> str:

@@ -109,6 +109,8 @@ WRONG = {
     "a family": (["kinds", "atention"], "atention: no such family of kinds; did you mean attention?"),
     "a kind": (["kinds", "norm.rms_nrm"], "norm.rms_nrm: no such kind of norm; did you mean rms_norm?"),
     "a kind alone": (["kinds", "adam"], "adam: no such family, but a kind of optimizer; did you mean optimizer.adam?"),
+    "a misspelt kind alone": (
+        ["kinds", "linfomer"], "linfomer: no such family of kinds; did you mean attention.linformer?"),
     "another list": (["studies", "ablation"], "list studies ablation: only list kinds takes a name"),
 }  # fmt: skip
 
