@@ -20,8 +20,8 @@ from attention_research.config import schema
 from attention_research.config.resolution import FLOWS
 from attention_research.config.shared_settings import SHARED
 
-#: A reference to the docstring of a module, which only readers of the source have beside the class.
-_REFERENCE = re.compile(r"\s*\(see the module docstring[^)]*\)")
+#: A reference to a docstring of a module or of another class, which only readers of the source have at hand.
+_REFERENCE = re.compile(r"\s*\(see (?:the module docstring|`\w+`)[^)]*\)")
 #: The end of a sentence. Points inside code, after initials, and after "et al" and "e.g" do not end it.
 _END = re.compile(r"(?<!\bal)(?<!\b[A-Z])(?<!\be\.g)(?<!\bi\.e)[.!?](?=\s+[A-Z`{]|$)")
 _CODE = re.compile(r"`+[^`]*`+")

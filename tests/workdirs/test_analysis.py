@@ -179,5 +179,5 @@ def test_only_requested_analyses_run(workdir, tmp_path, capsys, monkeypatch):
 
 def test_an_unknown_analysis_is_one_line(workdir, capsys):
     assert main(["analyze", f"--workdir={workdir}", "--what=head"]) == 2
-    line = "error: --what=head: expected some of maps, heads, rollout, spectra, probe"
+    line = "error: --what=head: expected some of maps, heads, rollout, spectra, probe; did you mean heads?"
     assert capsys.readouterr().err.splitlines()[-1] == line
