@@ -31,7 +31,7 @@ from attention_research.studies.study import Study
 #: The page counts the cells with a difference up to this share of the published number.
 NEAR = 0.05
 #: How the notes of a recorded table begin that this page repeats: they limit what a number shows.
-LIMITS = ("stale", "untrained", "has not learned", "diverged")
+LIMITS = ("stale", "no better than a baseline", "has not learned", "diverged")
 INTRODUCTION = f"""\
 This page compares the numbers of papers with ours. Its studies train models of the published size, on the published
 data or on data from the published generator. Each row of the tables below is one published number. The columns are:
@@ -45,7 +45,7 @@ data or on data from the published generator. Each row of the tables below is on
   ours, up to half a unit of its last digit. Otherwise it is "{OUTSIDE}". "{UNRECORDED}": the study can train the row,
   but no result is recorded. "{UNRUN}": the study does not train the row.
 - *notes*: what differs from the published system; whether the program has changed since our number was recorded
-  ("stale"); and whether our model has learned the task. "Untrained" and "has not learned the task" name the baseline
+  ("stale"); and whether our model has learned the task. "No better" and "has not learned" name the baseline
   that our model does not beat ([baselines and thresholds](studies.md#when-a-claim-may-be-judged)).
 
 `python -m attention_research.studies.reproductions_page` writes this page."""

@@ -175,7 +175,7 @@ class Results:
                 found.setdefault(entry.trial.name, samples)
         return found
 
-    def untrained(self, row: str) -> str:
+    def below_floor(self, row: str) -> str:
         """The reason why a row is below the quality floor, or an empty string.
 
         The row must be better than every floor that its evaluation stores (`columns.stored_floors`): for example, its
@@ -195,7 +195,7 @@ class Results:
                 mean, bound = statistics.fmean(self.judged(row, key, higher=metric.higher)), statistics.fmean(theirs)
                 if not (mean > bound if metric.higher else mean < bound):  # NaN misses the floor too
                     missed.append(metric.missed(floor, bound))
-        return f"untrained: {' and '.join(missed)}" if missed else ""
+        return f"no better than a baseline: {' and '.join(missed)}" if missed else ""
 
     def notes(self, row: str) -> list[str]:
         """The notes of a row: not run and why, missing seeds, stopped early, stale, task not learned, and others."""
@@ -224,7 +224,7 @@ class Results:
         said += dict.fromkeys(entry.state.note for entry in entries if entry.stale)
         if row in self.marked and OLD in {entry.state for entry in entries}:
             said.append(MARK)
-        return [*said, *filter(None, [self.untrained(row), competence.note(self, row)])]
+        return [*said, *filter(None, [self.below_floor(row), competence.note(self, row)])]
 
     @property
     def shows_training(self) -> bool:

@@ -1,7 +1,7 @@
 """Writes the results of a study: ``results.parquet``, ``table.csv`` and ``table.md``.
 
 A cell is the mean over random seeds, with the sample standard deviation (n - 1) if the column shows it. A cell without
-results is blank, and the row's note gives the reason. Notes also mark rows below the quality floor as untrained, and
+results is blank, and the row's note gives the reason. Notes also mark rows that are no better than a baseline, and
 trials whose program has changed as stale. Records that are not comparable have no note, so that the table does not
 depend on the version of JAX that renders it; `status --stale` and the page name them.
 """

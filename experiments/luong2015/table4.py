@@ -107,7 +107,7 @@ def scores_compared(results: Results) -> Verdict:
         rows = [row for row in planned if results.values(row, key) or results.diverged(row)]
         missing += [row for row in planned if row not in rows]
         works += [
-            not (results.diverged(row) or results.untrained(row) or competence.refusal(results, row)) for row in rows
+            not (results.diverged(row) or results.below_floor(row) or competence.refusal(results, row)) for row in rows
         ]
         if len(rows) > 1:
             cases[kind] = apart(results, rows, key)

@@ -73,14 +73,14 @@ MONOTONIC = {one.id: one.name for one in OURS if not one.id.endswith("_soft")}
 def _lost(results: Results, task: str, alignment: str, claim: str) -> Comparison:
     """The error rate of an alignment is above that of soft attention by less than the margin of the claim.
 
-    It is not tested if one of the two is untrained.
+    It is not tested if one of the two is no better than a baseline.
     """
     rows = f"{task}_{alignment}", f"{task}_soft"
     found = no_worse(results, *rows, "evaluate.error_rate", margin_of(results, claim))
-    untrained = [row for row in rows if results.untrained(row)]
-    if not untrained:
+    below = [row for row in rows if results.below_floor(row)]
+    if not below:
         return found
-    return Comparison(*rows, found.gain, f"{found.said}, {' and '.join(untrained)} untrained")
+    return Comparison(*rows, found.gain, f"{found.said}, {' and '.join(below)} no better than a baseline")
 
 
 def same_order(results: Results) -> Verdict:

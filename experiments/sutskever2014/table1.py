@@ -127,7 +127,7 @@ def last_state(results: Results) -> Verdict:
     said = [f"{name}: {case.said}" for name, case in cases.items()]
     if differ is None or any(case.gain is None for case in cases.values()):
         return Verdict(UNTESTED, said)
-    below = [f"{row} is {floor}" for row in ("every_step", "reversed") if (floor := results.untrained(row))]
+    below = [f"{row} is {floor}" for row in ("every_step", "reversed") if (floor := results.below_floor(row))]
     return Verdict(FIGURE, [f"parameters differ by {differ:.1%}", *below, *said])
 
 

@@ -48,22 +48,22 @@ def test_a_seed_that_diverged_leaves_a_cell_without_a_deviation(value):
     ("changed", "mark"),
     [
         ({}, ""),
-        ({"evaluate.perplexity": [299.0, 301.0]}, "untrained: perplexity not below unigram's 300"),
-        ({"evaluate.bleu": [0.5, 0.5]}, "untrained: BLEU not above copying's 0.5"),
-        ({"evaluate.perplexity": [math.nan, 40.0]}, "untrained: perplexity not below unigram's 300"),
+        ({"evaluate.perplexity": [299.0, 301.0]}, "no better than a baseline: perplexity not below unigram's 300"),
+        ({"evaluate.bleu": [0.5, 0.5]}, "no better than a baseline: BLEU not above copying's 0.5"),
+        ({"evaluate.perplexity": [math.nan, 40.0]}, "no better than a baseline: perplexity not below unigram's 300"),
     ],
 )
-def test_a_row_below_the_floor_is_untrained(changed, mark):
+def test_a_row_below_the_floor_is_marked(changed, mark):
     found = results_of({"a": {**TRAINED, **changed}})
-    assert found.untrained("a") == mark and found.notes("a") == [mark] * bool(mark)
+    assert found.below_floor("a") == mark and found.notes("a") == [mark] * bool(mark)
 
 
 def test_a_row_with_a_diverged_run_is_below_the_floor():
     found = results_of({"a": TRAINED})
     lost = {**found.entries[1].result, "stages": {"train": {"loss": 9.0}}, "diverged": "the loss is nan"}
     entries = found.entries[0], dataclasses.replace(found.entries[1], result=lost)
-    mark = "untrained: perplexity not below unigram's 300 and BLEU not above copying's 0.5"
-    assert dataclasses.replace(found, entries=entries).untrained("a") == mark
+    mark = "no better than a baseline: perplexity not below unigram's 300 and BLEU not above copying's 0.5"
+    assert dataclasses.replace(found, entries=entries).below_floor("a") == mark
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_speed_is_that_of_rows_trained_together_where_it_is_trainings(columns, n
 def test_bleu_is_no_floor_where_no_reference_has_four_words(references, held_to_it):
     samples = [{"source": "s", "reference": reference, "translation": "t"} for reference in references]
     found = results_of({"a": {**TRAINED, "evaluate.bleu": [0.5, 0.5], "evaluate.samples": [samples, samples]}})
-    assert found.untrained("a") == ("untrained: BLEU not above copying's 0.5" if held_to_it else "")
+    assert found.below_floor("a") == ("no better than a baseline: BLEU not above copying's 0.5" if held_to_it else "")
 
 
 PARSED = {"evaluate.flat_f1": [30.0, 31.0]}
@@ -101,11 +101,11 @@ PARSED = {"evaluate.flat_f1": [30.0, 31.0]}
     ("f1", "mark"),
     [
         ([30.6, 30.7], ""),
-        ([30.5, 30.5], "untrained: F1 not above one bracket's 30.5"),
-        ([math.nan, 90.0], "untrained: F1 not above one bracket's 30.5"),
+        ([30.5, 30.5], "no better than a baseline: F1 not above one bracket's 30.5"),
+        ([math.nan, 90.0], "no better than a baseline: F1 not above one bracket's 30.5"),
     ],
 )
-def test_a_parser_below_one_bracket_is_untrained(f1, mark):
+def test_a_parser_below_one_bracket_is_marked(f1, mark):
     assert results_of({"a": {**PARSED, "evaluate.f1": f1}}).notes("a") == [mark] * bool(mark)
 
 
