@@ -10,12 +10,15 @@ Give the source file before the target file. Without these three options, the fi
 The sizes below are for about 100,000 lines. For fewer lines, set `--config.vocabulary_size` to a few hundred pieces:
 with more, most pieces occur too seldom to be learned. `--config.training.steps` is then smaller too.
 
-variant  parameters  as `transformer.py`'s  steps  time                                    test BLEU
-base     63,082,496  vaswani_base            100K  12 hours on 8 P100 (the paper's)        27.3 (the paper's, on WMT14)
-cpu       1,438,208  cpu                    4,000  15 minutes on one thread of an AMD EPYC 29.1 on interface strings
+variant  parameters  GFLOP/step    steps  time                                     test BLEU
+base     63,082,496      10,914  100,000  12 hours on 8 P100 (the paper's)         27.3 (the paper's, on WMT14)
+cpu       1,438,208        37.5    4,000  15 minutes on one thread of an AMD EPYC  29.1 on interface strings
+smoke        31,104         0.1        4  seconds                                  0: it learns nothing
 
-The numbers are those of the same model on the data named in the last column (the header of `transformer.py` gives their
-sources). The results on your files depend on the files. `inspect` counts parameters and FLOPs once your files exist.
+`base` and `cpu` have the models of the variants `vaswani_base` and `cpu` of `transformer.py`, whose header gives the
+sources of these numbers. Times and BLEU are those on the data named in the last column; on your files they depend on
+the files. `inspect` counts parameters and FLOPs once your files exist. Try `smoke` first: it reads your files, trains
+and evaluates within a minute.
 """
 
 from ml_collections import ConfigDict
@@ -23,12 +26,13 @@ from ml_collections import ConfigDict
 VARIANTS = {
     "cpu": "your text files, 2+2 layers, width 128: minutes on one core",
     "base": "your text files, 6+6 layers, width 512, 100K steps (the paper's base model): for an accelerator",
+    "smoke": "your text files, seconds: shows that everything runs, learns nothing",
 }
 
 
 def get_config(variant: str) -> ConfigDict:
     """The config of a variant."""
-    return {"cpu": cpu, "base": base}[variant]()
+    return {"cpu": cpu, "base": base, "smoke": smoke}[variant]()
 
 
 def base() -> ConfigDict:
@@ -88,6 +92,19 @@ def cpu() -> ConfigDict:
         "log_every": 50,
     }
     config.decoding = {"kind": "greedy", "extra_length": 50}
+    return config
+
+
+def smoke() -> ConfigDict:
+    """One layer of width 32 and four steps: checks that your files can be read."""
+    config = cpu()
+    config.vocabulary_size = 300
+    config.data.batching.boundaries = (64,)
+    config.model.update(num_layers=1, width=32)
+    config.model.feed_forward.hidden_width = 64
+    config.training.update(steps=4, batch_size=8, checkpoint_every=4, eval_every=4, log_every=2, eval_batches=1)
+    config.training.schedule.warmup_steps = 2
+    config.evaluation = {"examples": 16, "batch_size": 16}
     return config
 
 
