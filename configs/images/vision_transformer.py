@@ -13,7 +13,7 @@ h14      632,045,800   224     14      32   1280
 cpu           60,730    28      4       3     48
 smoke          4,682    28      7       2     16
 
-`inspect` prints the parameters, with the head of 1,000 classes. Table 1 of the paper prints 86, 307 and 632 million:
+`inspect` prints the parameters, with the head of 1,000 classes. Published in Table 1: 86, 307 and 632 million;
 632 is the count of H/14, 307 that of L/32 (306.5) and not of L/16, and 86 that of B/16 without the head (85.8). The
 published sizes are trained on ImageNet alone, as in appendix B.1 (Table 3), and need an accelerator; the accuracies in
 the paper are those of models pre-trained on 14 or 303 million images. `cpu` reads Fashion-MNIST.

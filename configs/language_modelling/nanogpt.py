@@ -13,8 +13,8 @@ smoke         5,216        0.00       4  seconds         it learns nothing
 characters, 12 to a batch, without dropout and biases, GELU, one table for input and output, learned positions, layer
 norm before each branch, GPT-2's initialization, AdamW with decay 0.1 on matrices, gradients clipped at norm 1, and a
 cosine from 0.001 to 0.0001 after 100 steps of warm-up. nanoGPT has 65 or, on this text, 78 tokens; here there are three
-more (padding, beginning, end), which do not occur in the text. The score is the logarithm of the perplexity. Its README
-prints 1.88 for char-rnn's edition of the plays, which no package registry has. A 7-gram model is better than this
+more (padding, beginning, end), which do not occur in the text. The score is the logarithm of the perplexity. Its
+README has 1.88 for char-rnn's edition of the plays, which no package registry has. A 7-gram model is better than this
 model: the number is a check of the recipe, not of the quality. `long` trains on 27 times as many characters, in windows
 of 128.
 """
