@@ -94,6 +94,7 @@ def page(experiments: Path) -> str:
     """The text of docs/reproductions.md."""
     found = reproduced(experiments)
     every = [cell for _, of in found.values() for cell in of]
+    limited = sum(bool(one.ours and limits(study).get(one.row)) for study, of in found.values() for one in of)
     lines = [f"| study | {' | '.join(OUTCOMES)} |", f"| --- |{' ---: |' * len(OUTCOMES)}"]
     for name, (_, of) in found.items():
         counts = Counter(cell.outcome for cell in of)
@@ -102,7 +103,9 @@ def page(experiments: Path) -> str:
     parts = [
         "# Published numbers and ours, at the published sizes",
         INTRODUCTION,
-        f"{sentence(every)} {near(every)} of our numbers differ by at most {100 * NEAR:g}% from the published ones.",
+        f"{sentence(every)} {near(every)} of our numbers differ by at most {100 * NEAR:g}% from the published ones. "
+        f"{limited} have a note that limits what they show: the program has changed since, or the model has not "
+        "learned its task.",
         "\n".join(lines),
         *(_section(study, of) for study, of in found.values()),
     ]
