@@ -38,8 +38,8 @@ not about the models of the papers. The columns of the tables below are:
 - *measured*: the numbers behind the verdict. Many claims have several cases (models, data or lengths). The claim held
   only if each case holds. A link leads to all cases. Text in italics is a planned measurement.
 - *learned*: whether the models have learned their task: the score of a reference model, and what it must reach. This is
-  the score of a baseline, such as a trigram model, or a fixed threshold. "Nothing is trained" stands at claims that
-  need no trained model.
+  the score of a baseline, such as a trigram model, or a fixed threshold. "No trained model is needed": the claim does
+  not depend on training.
 - *verdict*: "held" or "did not hold". A difference that is not statistically significant does not count as shown. "Not
   tested": the models have not learned their task, or something needed was not measured. "Figure: no verdict": a figure
   shows the claim, and no number decides it. "Struck": no study tests the claim, and the column *measured* has the
@@ -178,7 +178,9 @@ def in_words(found: Judgement) -> str:
     if found.status in UNJUDGED:
         return "–"
     return (
-        "nothing is trained" if one is None else f"{'yes' if one.met else 'no'}: {_AT_LINE.sub('threshold', str(one))}"
+        "no trained model is needed"
+        if one is None
+        else f"{'yes' if one.met else 'no'}: {_AT_LINE.sub('threshold', str(one))}"
     )
 
 

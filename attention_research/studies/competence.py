@@ -243,12 +243,12 @@ def lines(found: Sequence[Met] | None) -> list[str]:
     >>> lines([Met(False, "perplexity", 89.0, 31.0, 0.0, "standard", "trigram")])
     ['Not learned: perplexity of `standard` 89, trigram 31, margin 0.']
     >>> lines(None)
-    ['Nothing is trained.']
+    ['No trained model is needed.']
     """
     return [NOTHING] if found is None else [_line(one) for one in found]
 
 
-NOTHING = "Nothing is trained."
+NOTHING = "No trained model is needed."
 _LINE = re.compile(
     r"^(?P<said>Learned|Not learned): (?P<metric>.+?) of `(?P<row>[^`]+)` (?P<ours>not measured|[-+.\deinfa]+), "
     r"(?P<name>[\w-]+) (?P<floor>not measured|[-+.\deinfa]+), margin (?P<margin>[.\de+-]+)\.$",

@@ -176,7 +176,7 @@ def test_claims_are_judged_from_cpu_on(fake):
     because = "value: value 1.25 (one) against 2.25 (two) over 2 seeds (p = 0.053), not clear"
     assert cpu["one-below-two"]["because"] == because
     said = Path("runs/fake-table-cpu/verdicts.md").read_text()
-    told = "> One is <below> two.\n\nMeasured: the value.\n\nNothing is trained.\n\n"
+    told = "> One is <below> two.\n\nMeasured: the value.\n\nNo trained model is needed.\n\n"
     assert f"## one-below-two: did not hold\n\n{told}| case " in said
     line = "| value | – not shown | value 1.25 (one) against 2.25 (two) over 2 seeds (p = 0.053) |"
     assert line in re.sub(" +", " ", said)
