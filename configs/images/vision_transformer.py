@@ -4,21 +4,22 @@
     attention-research train    --config=configs/images/vision_transformer.py:cpu --workdir=runs/vit
     attention-research evaluate --workdir=runs/vit                         # accuracy and macro-F1
 
-variant   parameters  side  patch  layers  width
-b16       86,567,656   224     16      12    768
-b32       88,224,232   224     32      12    768
-l16      304,326,632   224     16      24   1024
-l32      306,535,400   224     32      24   1024
-h14      632,045,800   224     14      32   1280
-cpu           60,730    28      4       3     48
-smoke          4,682    28      7       2     16
+variant   parameters  GFLOP/step  side  patch  layers  width
+b16       86,567,656     430,702   224     16      12    768
+b32       88,224,232     107,413   224     32      12    768
+l16      304,326,632   1,511,506   224     16      24   1024
+l32      306,535,400     376,656   224     32      24   1024
+h14      632,045,800   4,109,866   224     14      32   1280
+cpu           60,730         1.3    28      4       3     48
+smoke          4,682         0.0    28      7       2     16
 
-`inspect` prints the parameters, with the head of 1,000 classes. Published in Table 1: 86, 307 and 632 million;
-632 is the count of H/14, 307 that of L/32 (306.5) and not of L/16, and 86 that of B/16 without the head (85.8). The
-published sizes are trained on ImageNet alone, as in appendix B.1 (Table 3), and need an accelerator; the accuracies in
-the paper are those of models pre-trained on 14 or 303 million images. `cpu` reads Fashion-MNIST.
-`experiments/dosovitskiy2020/data_size.py` measures its accuracy against the number of training images, compared with a
-convolutional network. It takes a minute on one core; `smoke` takes seconds and learns nothing.
+`inspect` prints the parameters, with the head of 1,000 classes, and the GFLOP of one training step (of 4,096 images at
+the published sizes). Table 1 of the paper has 86, 307 and 632 million parameters: 632 is the count of H/14, 307 that of
+L/32 (306.5) and not of L/16, and 86 that of B/16 without the head (85.8). The published sizes are trained on ImageNet
+alone, as in appendix B.1 (Table 3), and need an accelerator; the accuracies in the paper are those of models
+pre-trained on 14 or 303 million images. `cpu` reads Fashion-MNIST. `experiments/dosovitskiy2020/data_size.py` measures
+its accuracy against the number of training images, compared with a convolutional network. It takes a minute on one
+core; `smoke` takes seconds and learns nothing.
 """
 
 from ml_collections import ConfigDict

@@ -5,17 +5,17 @@
     attention-research train    --config=configs/language_modelling/transformer.py:cpu --workdir=runs/nopos \\
         --config.model.positions.kind=none
 
-variant   parameters   steps  time                        perplexity
-cpu          331,136    1000  4 minutes a seed, one core  not recorded; a trigram model has 45 (`floors_of`)
-masked       211,856    3000  5 minutes a seed, one core  3.67 +- 0.09 of hidden characters (lectures/masking)
-smoke          7,856       4  seconds                     it learns nothing
+variant  parameters  GFLOP/step  steps  time                        perplexity
+cpu         331,136        4.83  1,000  4 minutes a seed, one core  not recorded; a trigram model has 45 (`floors_of`)
+masked      211,856        3.36  3,000  5 minutes a seed, one core  3.67 +- 0.09 of hidden characters (lectures/masking)
+smoke         7,856        0.01      4  seconds                     it learns nothing
 
 `floors_of` in `attention_research/tasks/floors` computes the perplexity of the trigram model. Blocks are pre-norm, with
 sinusoidal positions by default. `positions.kind` is sinusoidal, learned or none; the `self_attention.kind` t5, alibi,
 rotary or relative is used with `positions.kind=none`. A sequence is a part of running text of `max_length` tokens; no
 state is carried from one sequence to the next. `masked` hides 15 % of the characters of a sequence from an encoder with
-a learned bias for each distance. (With sinusoids, it predicts only the frequencies of the
-characters for thousands of updates.)
+a learned bias for each distance. With sinusoids, it predicts only the frequencies of the characters for thousands of
+updates.
 """
 
 from ml_collections import ConfigDict
