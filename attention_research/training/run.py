@@ -17,7 +17,7 @@ from attention_research.config.entry_points import origins
 from attention_research.data.from_run import recorded
 from attention_research.data.protocol import Data
 from attention_research.parallel import hosts
-from attention_research.training import claiming, ending, initial, keeping, tracking
+from attention_research.training import claiming, ending, initial, keeping, provenance, tracking
 from attention_research.training.checkpoints import Checkpoints
 from attention_research.training.clock import Clock
 from attention_research.training.environment import describe
@@ -32,7 +32,6 @@ from attention_research.training.schedules import stretched
 from attention_research.training.scoring import FurtherEvaluations, check_classes, check_not_empty, no_such_number
 from attention_research.training.settings import Training
 from attention_research.training.trainer import Trainer, mean_losses, of_replica
-from attention_research.training.workdir import write_json
 
 
 def train(
@@ -103,13 +102,8 @@ def _train(
     begun = keeping.begun(workdir)
     _prepare(data, workdir, report)
     check_classes(trainer, data)
-    if hosts.is_first():
-        if not begun:
-            keeping.keep(data, workdir, trainer.config, report)
-        known = {**recorded(data.tokenizer), **initial.kept(workdir), "parameters": trainer.parameter_count}
-        if variants := origins(trainer.config.resolved):
-            known["variants"] = variants
-        write_json(workdir / "environment.json", {**describe(), **execution.describe(), **known})
+    if hosts.is_first() and not begun:
+        keeping.keep(data, workdir, trainer.config, report)
     with ExitStack() as stack:
         checkpoints = stack.enter_context(Checkpoints(workdir, settings, report, further.criterion))
         step = hosts.agreed((checkpoints.clean() if hosts.is_first() else None) or 0)
@@ -138,6 +132,8 @@ def _train(
         stop.patient, stopped = True, False
         reached = hosts.agreed(ending.reached(workdir, settings.stop_at, settings.stop_by) if hosts.is_first() else 0)
         if step < settings.steps and reached < settings.stop_checks:
+            if hosts.is_first():  # a finished run keeps the record of the process that trained it
+                _record(trainer, workdir, step)
             check_not_empty(data, "validation")  # otherwise a run fails at its first validation, perhaps after hours
         while step < settings.steps and not stopped and reached < settings.stop_checks:
             profile.before(step + 1)
@@ -171,6 +167,14 @@ def _train(
     if stopped and step < settings.steps:
         stop.leave(f"saved step {step} of {settings.steps} in {workdir}; the same command continues from there")
     return {"steps": step, **clock.summary(), **final_loss(workdir)}
+
+
+def _record(trainer: Trainer, workdir: Path, step: int) -> None:
+    """Writes environment.json for a process that trains from `step` on."""
+    known = {**recorded(trainer.data.tokenizer), **initial.kept(workdir), "parameters": trainer.parameter_count}
+    if variants := origins(trainer.config.resolved):
+        known["variants"] = variants
+    provenance.record(workdir, {**describe(), **trainer.execution.describe(), **known}, step)
 
 
 def _prepare(data: Data, workdir: Path, report: Callable[[str], None]) -> None:

@@ -133,6 +133,11 @@ def test_a_signal_saves_and_the_continued_run_is_the_uninterrupted_one_bit_for_b
     assert_same_run(workdir, whole[0])
     environment = json.loads((workdir / "environment.json").read_text())
     assert environment["variants"] == {"encoder_attention.standard": "mine 1"}
+    (earlier,) = environment["earlier"]
+    assert environment["from_step"] == 3 and earlier["fingerprint"] == environment["fingerprint"]
+    written = (workdir / "environment.json").read_text()
+    assert train(config(6), workdir)["steps"] == 6
+    assert (workdir / "environment.json").read_text() == written, "a run that trains nothing keeps its record"
 
 
 @pytest.mark.slow

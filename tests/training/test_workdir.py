@@ -13,7 +13,7 @@ import pytest
 from attention_research.cli import main
 from attention_research.config import ConfigError, load
 from attention_research.errors import RunError
-from attention_research.training import tracking
+from attention_research.training import provenance, tracking
 from attention_research.training.claiming import check
 from attention_research.training.metrics_log import LOSS, MetricsLog, read_metrics
 from attention_research.training.workdir import Busy, locked, write_text
@@ -44,6 +44,18 @@ def test_a_lock_counts_only_while_its_file_is_there(tmp_path, monkeypatch, again
     monkeypatch.setattr(fcntl, "flock", slow)
     with pytest.raises(Busy, match="another process uses this folder"), locked(tmp_path):
         pass
+
+
+def test_the_processes_of_a_continued_run_are_listed(tmp_path):
+    """The entries about the whole run are not repeated; a start from step 0 forgets what was there."""
+    document = lambda: json.loads((tmp_path / "environment.json").read_text())
+    for number, step in enumerate((0, 0, 4, 7)):
+        provenance.record(tmp_path, {"date": number, "initial": ["a"]}, step)
+    first, second = {"date": 1}, {"date": 2, "from_step": 4}
+    assert document() == {"date": 3, "initial": ["a"], "from_step": 7, "earlier": [first, second]}
+    (tmp_path / "environment.json").write_text("{")
+    provenance.record(tmp_path, {"date": 4}, 8)
+    assert document() == {"date": 4, "from_step": 8, "earlier": []}
 
 
 def test_a_partly_written_line_is_removed(tmp_path, limit_file_size):
