@@ -8,16 +8,20 @@ import fcntl
 import json
 import math
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from attention_research.config import Config, ConfigError
 from attention_research.config.entry_points import check_installed
 from attention_research.errors import RunError
 
 LOCK = ".lock"
+#: A lock that is held for a shorter time, in seconds, as `status` holds it to see whether a run is running, is waited
+#: for.
+PATIENCE = 0.5
 
 
 class Busy(RunError):
@@ -96,7 +100,7 @@ def locked(workdir: Path) -> Iterator[None]:
         raise ConfigError(f"--workdir={workdir}: cannot write there ({reason}); give another folder") from error
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take(file)
             # A failed start may have deleted the file meanwhile, and another process may have made it again.
             same = os.path.samestat(os.fstat(file.fileno()), os.stat(workdir / LOCK))
         except (BlockingIOError, FileNotFoundError):
@@ -104,6 +108,18 @@ def locked(workdir: Path) -> Iterator[None]:
         if not same:
             raise Busy(f"{workdir}: another process uses this folder; wait for it, or give another --workdir")
         yield
+
+
+def _take(file: IO[str]) -> None:
+    """Takes the lock of a file within `PATIENCE`. Raises BlockingIOError if another process holds it longer."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(PATIENCE / 50)
 
 
 def load_config(workdir: Path) -> Config:

@@ -5,6 +5,7 @@ import json
 import resource
 import struct
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,6 +45,16 @@ def test_a_lock_counts_only_while_its_file_is_there(tmp_path, monkeypatch, again
     monkeypatch.setattr(fcntl, "flock", slow)
     with pytest.raises(Busy, match="another process uses this folder"), locked(tmp_path):
         pass
+
+
+def test_a_lock_that_is_held_for_a_moment_is_waited_for(tmp_path, monkeypatch):
+    """`status` takes a shared lock to see whether a process holds the folder. It lets go while this process waits."""
+    holder = (tmp_path / ".lock").open("w")
+    fcntl.flock(holder, fcntl.LOCK_SH)
+    waits = iter([None, None, holder.close])
+    monkeypatch.setattr(time, "sleep", lambda seconds: (next(waits) or (lambda: None))())
+    with locked(tmp_path):
+        assert next(waits, "none left") == "none left"
 
 
 def test_the_processes_of_a_continued_run_are_listed(tmp_path):
