@@ -28,19 +28,31 @@ ADDED: dict[tuple[str, str], str] = {}
 def add_variants() -> None:
     """Adds the variants of other packages to the registry, once per process.
 
-    Raises ConfigError with the name of the distribution if a family does not exist, or if a kind exists already with
-    another class.
+    Raises ConfigError with the name of the distribution if a family does not exist, if a kind exists already with
+    another class, or if the class is not named as "module:Class". The other variants are added nevertheless.
     """
+    wrong: ConfigError | None = None
     for point in importlib.metadata.entry_points(group=GROUP):
-        where = f"the variant {point.name} of the installed package {point.dist.name if point.dist else point.value}"
-        family, _, kind = point.name.rpartition(".")
-        if family not in registry.FAMILIES:
-            raise ConfigError(f"{where}: no family {family!r}; {offer(family, registry.FAMILIES)}")
-        kinds = registry.FAMILIES[family]
-        if kinds.setdefault(kind, point.value) != point.value:
-            raise ConfigError(f"{where}: {kind} is a kind of {family} already ({kinds[kind]}); give it another name")
-        if point.dist is not None:
-            ADDED[family, kind] = f"{point.dist.name} {point.dist.version}"
+        try:
+            _add(point)
+        except ConfigError as error:
+            wrong = wrong or error
+    if wrong is not None:
+        raise wrong
+
+
+def _add(point: importlib.metadata.EntryPoint) -> None:
+    where = f"the variant {point.name} of the installed package {point.dist.name if point.dist else point.value}"
+    family, _, kind = point.name.rpartition(".")
+    if family not in registry.FAMILIES:
+        raise ConfigError(f"{where}: no family {family!r}; {offer(family, registry.FAMILIES)}")
+    if point.value.count(":") != 1:
+        raise ConfigError(f"{where}: expected module:Class; got {point.value!r}")
+    kinds = registry.FAMILIES[family]
+    if kinds.setdefault(kind, point.value) != point.value:
+        raise ConfigError(f"{where}: {kind} is a kind of {family} already ({kinds[kind]}); give it another name")
+    if point.dist is not None:
+        ADDED[family, kind] = f"{point.dist.name} {point.dist.version}"
 
 
 def origins(config: dict[str, Any]) -> dict[str, str]:

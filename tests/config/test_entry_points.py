@@ -91,10 +91,11 @@ GIVEN = {
     ("point", "said"),
     [("encoder_attention.standard", "standard is a kind of encoder_attention already"),
      ("encoder_atention.mine", "no family 'encoder_atention'; did you mean encoder_attention?"),
-     ("mine", "no family ''")],
+     ("mine", "no family ''"), ("norm.mine", "expected module:Class; got 'somewhere.attention'")],
 )  # fmt: skip
 def test_conflicting_entry_points_are_refused_with_the_packages_name(install, point, said):
-    install(f"[attention_research.variants]\n{point} = somewhere.attention:Mine\n")
+    value = "somewhere.attention" if point == "norm.mine" else "somewhere.attention:Mine"
+    install(f"[attention_research.variants]\n{point} = {value}\n")
     with pytest.raises(ConfigError) as raised:
         resolve(GIVEN)
     assert f"the variant {point} of the installed package somewhere: {said}" in str(raised.value)
@@ -104,7 +105,6 @@ BROKEN = {
     "no module": ("norm.bad = nowhere.at_all:Mine", "the module nowhere.at_all"),
     "no class": ("norm.bad = somewhere.attention:Absent", "no class Absent"),
     "no Python": ("norm.bad = somewhere.damaged:Mine", "expected ':'"),
-    "no class named": ("norm.bad = somewhere.attention", "not enough values"),
 }
 
 
@@ -117,6 +117,15 @@ def test_a_broken_package_is_left_out_of_the_lists(install, capsys, point, said,
     out, err = capsys.readouterr()
     assert "norm.other" in out and "norm.bad" not in out and err.count("\n") == 1
     assert err.startswith("left out: norm.bad of the installed package somewhere 1: ") and said in err
+
+
+@pytest.mark.parametrize("point", ["nowhere.bad = somewhere.attention:Mine", "norm.bad = somewhere.attention"])
+def test_a_wrong_entry_point_keeps_no_other_kind_from_the_lists(install, capsys, point):
+    install(f"[attention_research.variants]\n{point}\n{POINTS.partition(chr(10))[2]}")
+    assert main(["list", "kinds"]) == 0
+    out, err = capsys.readouterr()
+    assert "norm.other" in out and "encoder_attention.mine" in out and "bad" not in out
+    assert err.startswith("left out: the variant ") and err.count("\n") == 1
 
 
 def test_a_saved_config_is_built_with_it(install):
