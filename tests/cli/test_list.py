@@ -18,7 +18,8 @@ inherited: without a value of its own, the setting has that of the nearest enclo
 
 
 @pytest.mark.parametrize("name", ["norm.rms_norm", "norm/rms_norm"])
-def test_the_settings_of_one_kind(name, capsys):
+def test_the_settings_of_one_kind(name, capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it
     assert main(["list", "kinds", name]) == 0
     assert capsys.readouterr().out == RMS_NORM
 

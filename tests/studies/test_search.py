@@ -210,7 +210,7 @@ def test_the_command_takes_them_and_says_what_is_missing(root):
         "error: --search=tpe: needs --trials=N, how many are run in all",
         "error: --objective=train.loss: needs --search=random or tpe or --halving",
     ]
-    assert "among the best 1/ETA of those evaluated so far" in " ".join(done.stdout.split())
+    assert "among the best 1/ETA of the runs that have reached the same step" in " ".join(done.stdout.split())
     assert done.stdout.strip().endswith("imported []")
 
 
