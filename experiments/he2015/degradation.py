@@ -4,7 +4,7 @@
 
 The models are the paper's CIFAR-10 networks of 20, 32, 44 and 56 layers, with and without identity shortcuts, both with
 batch normalization. Measured are the errors on the training and the test split, and during training. At `cpu` the data
-are Fashion-MNIST images at half their side, and the networks have half the width and 600 updates. `paper` is CIFAR-10
+are Fashion-MNIST images at half their side, and the networks have half the width and 5,000 updates. `paper` is CIFAR-10
 as published, with 110 layers too. The study also checks two exact statements: a block whose filters are zero is the
 identity, and the Jacobian of a block is that of its branch plus the identity.
 """
