@@ -154,7 +154,7 @@ def test_status_says_which_records_are_stale_and_why(fake, ran, capsys):
     assert (table["current"], table["stale"], table["not_comparable"], table["missing"]) == (0, 2, 0, 2)
     assert {one["reason"] for one in table["trials"]} == {"the measurement measured changed"} and len(ran()) == 2
     for arguments, line in (
-        (["--stale", "--scale=cpux"], "--scale=cpux: expected one of smoke, quick, cpu, gpu, paper"),
+        (["--stale", "--scale=cpux"], "--scale=cpux: no such scale; did you mean cpu?"),
         (["--stale", "fake/table", "--scale=cpu"], "study fake/table: nothing is recorded at cpu"),
         (["--scale=cpu"], "--scale=cpu: belongs to --stale"),
     ):

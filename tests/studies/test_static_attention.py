@@ -120,8 +120,9 @@ def test_pictures_are_drawn_from_measurements_only(study, tmp_path, saved):
     object.__setattr__(results.study, "scales", study.scales)
     figures = [function(results, tmp_path) for function in study.figures]
     assert [figure.path.name for figure in figures] == ["weights.png", "marked.png", "sizes.png", "moved.png"]
-    # Points and three words; 36 words and two lines about them; a curve and its band (no other data); named places.
-    assert saved == {"weights.png": [4, 2], "marked.png": [38], "sizes.png": [2, 0], "moved.png": [6]}
+    # Points above and below the floor, and three words; 36 words and two lines about them; a curve and its band (no
+    # other data); named places.
+    assert saved == {"weights.png": [5, 2], "marked.png": [38], "sizes.png": [2, 0], "moved.png": [6]}
     assert study.verdicts["token-weights-figure"](results).status == FIGURE
     nothing = results_of({"imdb_mean": {"train.loss": [1.0]}})
     object.__setattr__(nothing.study, "scales", study.scales)
