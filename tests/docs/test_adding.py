@@ -83,6 +83,7 @@ def shell(command: str, folder: Path, package: Path | None = None) -> tuple[int,
         "PYTHONPATH": str(package or folder),
         "JAX_PLATFORMS": "cpu",
     }
+    surroundings.pop("COLUMNS", None)  # pytest-xdist sets it; in a pipe, lists are not wrapped
     ran = subprocess.run(
         ["bash", "-c", PROGRAMS + command], cwd=folder, env=surroundings, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
