@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from attention_research import bundled
 from attention_research.studies import footnotes
-from attention_research.studies.competence import LINE, NOT_SAID, UNTRAINED_KINDS, Met, parse
+from attention_research.studies.competence import NOT_SAID, UNTRAINED_KINDS, Met, parse
 from attention_research.studies.loading import study_files
 from attention_research.studies.study import JUDGED, STATUSES
 
@@ -48,8 +48,6 @@ not about the models of the papers. The columns of the tables below are:
 `python -m attention_research.studies.claims_page` writes this page."""
 #: The number of cases of a verdict that the page shows. A link leads to the others.
 SHOWN = 2
-#: The records' word for a fixed threshold, where a number follows.
-_AT_LINE = re.compile(rf"(?<=, ){LINE}(?= [-+.\d])")
 #: How many of several cases hold: the page shows this sentence alone.
 _COUNTED = re.compile(r"\d+ of \d+ cases holds?\b")
 
@@ -177,18 +175,15 @@ def in_words(found: Judgement) -> str:
     one = found.competence
     if found.status in UNJUDGED:
         return "–"
-    return (
-        "no trained model is needed"
-        if one is None
-        else f"{'yes' if one.met else 'no'}: {_AT_LINE.sub('threshold', str(one))}"
-    )
+    if one is None:
+        return "no trained model is needed"
+    return f"{'yes' if one.met else 'no'}: {one}"
 
 
 def _line(claim: Mapping[str, str], found: Judgement) -> str:
     command = f"`attention-research reproduce {found.study} --scale={found.scale}`" if found.status != STRUCK else "–"
     shown = 1 if found.cases and _COUNTED.match(found.cases[0]) else SHOWN
     measured = "; ".join(found.cases[:shown]) if found.cases else f"_{claim['measurement']}_"
-    measured = _AT_LINE.sub("threshold", measured)
     place = f"../{_record(found.study, found.scale)}#{claim['id']}-{found.status.replace(':', '').replace(' ', '-')}"
     more = f" ([all]({place}))" if len(found.cases) > shown else ""
     escape = lambda text: text.replace("|", "\\|")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from attention_research.studies.study import Study
 
 UNSAID = "the study does not say when its models have learned their task"
-#: The name of an absolute line, in place of a floor's.
-LINE = "line"
+#: The name of a fixed threshold, in place of a floor's.
+THRESHOLD = "threshold"
 #: Kinds of claims that need no trained model.
 UNTRAINED_KINDS = ("count", "exact")
 
@@ -104,7 +104,7 @@ class Met:
     def wanted(self) -> str:
         """What the metric must be, in words: the same for all rows of a task."""
         bound = "?" if self.floor is None else _number(self.floor)
-        if self.name == LINE:
+        if self.name == THRESHOLD:
             return f"{self.metric} must reach {bound}"
         by = f" by {_number(self.margin)}" if self.margin else ""
         return f"{self.metric} must be better{by} than {bound} ({self.name.replace('_', ' ')})"
@@ -146,7 +146,7 @@ def reached(results: Results, bar: Competence, row: str | None = None) -> Met:
     if ours is not None and floor is not None:
         gain = ours - floor if bar.higher else floor - ours
         met = gain >= bar.margin and (gain > 0 or bar.line is not None)  # False for NaN
-    return Met(met, metric, ours, floor, bar.margin, row, bar.floor or LINE)
+    return Met(met, metric, ours, floor, bar.margin, row, bar.floor or THRESHOLD)
 
 
 def _mean(values: Sequence[Any], higher: bool) -> float | None:

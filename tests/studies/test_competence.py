@@ -90,7 +90,7 @@ def test_a_diverged_run_reaches_no_bar(made, higher):
     results = dataclasses.replace(results, entries=entries, study=dataclasses.replace(results.study, competence=(bar,)))
     assert not competence.reached(results, bar).met
     assert competence.refusal(results, "standard") == (
-        "standard has not learned the task (perplexity diverged, line 30)"
+        "standard has not learned the task (perplexity diverged, threshold 30)"
     )
     assert competence.parse("\n".join(competence.lines([competence.reached(results, bar)])))[0].ours is not None
 
@@ -157,7 +157,7 @@ def test_of_two_tasks_the_learned_one_is_judged_without_the_others_rows(made):
     # If there are two bars for the same rows, both must be reached.
     both = (Competence("good", PERPLEXITY, "trigram"), Competence("good", PERPLEXITY, line=20.0))
     one = only(made(competence=both, function=function))
-    assert one.status == UNTESTED and one.verdict.because.endswith("(perplexity 29.5, line 20)")
+    assert one.status == UNTESTED and one.verdict.because.endswith("(perplexity 29.5, threshold 20)")
 
 
 def test_a_table_notes_the_rows_that_have_not_learned(made):
