@@ -7,7 +7,7 @@ import difflib
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -85,6 +85,7 @@ def config_option(parser: Parser) -> None:
     """Adds `--config`."""
     parser.add_argument(
         "--config",
+        type=expanded,
         metavar="NAME[:VARIANT]",
         help="a config, such as translation/transformer:cpu, or a file of yours; --config.a.b=VALUE sets any setting",
     )
@@ -159,6 +160,7 @@ def stale_option(parser: Parser, *, default: str) -> None:
     """Adds `--stale`, with the command's own default."""
     parser.add_argument(
         "--stale",
+        type=one_of("rerun", "keep"),
         choices=("rerun", "keep"),
         default=default,
         help="finished trials whose code or data have changed: keep them and mark them as stale, or run them again; "
@@ -195,8 +197,24 @@ def _at_least(least: int, text: str, expected: str) -> int:
     return value
 
 
+def one_of(*names: str) -> Callable[[str], str]:
+    """The parser of one of these names, whose error offers the nearest."""
+
+    def name(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"no such choice: {text!r}{nearest(text, names)}")
+        return text
+
+    return name
+
+
+def expanded(text: str) -> str:
+    """Parses a name or a path: a leading ~ is the home folder, which a shell does not expand after "="."""
+    return os.path.expanduser(text)
+
+
 def place(text: str) -> Path:
-    """Parses the path of a file or folder. A leading ~ is the home folder, which a shell does not expand after "=".
+    """Parses the path of a file or folder, `expanded`.
 
     An empty path, which Python reads as the current folder, raises an error.
     """
@@ -209,7 +227,7 @@ def place(text: str) -> Path:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise argparse.ArgumentTypeError(f"{text[:40]}...: the name is too long for a file") from None
-    return Path(os.path.expanduser(text))
+    return Path(expanded(text))
 
 
 def address(text: str) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 
-from attention_research.cli.arguments import Overrides, Parser, no_overrides
+from attention_research.cli.arguments import Overrides, Parser, no_overrides, one_of
 
 SHELLS = ("bash", "zsh", "tcsh")
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    parser.add_argument("shell", type=one_of(*SHELLS), choices=SHELLS, help="the shell")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

@@ -12,6 +12,7 @@ from attention_research.cli.arguments import (
     Overrides,
     Parser,
     checkpoint_options,
+    expanded,
     json_option,
     place,
     print_json,
@@ -38,7 +39,7 @@ def options(parser: Parser) -> None:
     parser.epilog = "--config.decoding.NAME=VALUE changes the decoding, as in --config.decoding.kind=beam."
     workdir_option(parser)
     checkpoint_options(parser)
-    parser.add_argument("--input", help=INPUT)
+    parser.add_argument("--input", type=expanded, help=INPUT)
     parser.add_argument(
         "--attention", type=place, metavar="FILE.html|FILE.png", help="draw the attention weights (of one input)"
     )

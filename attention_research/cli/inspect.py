@@ -10,6 +10,7 @@ from attention_research.cli.arguments import (
     Parser,
     config_option,
     configured,
+    expanded,
     ids,
     json_option,
     no_study_overrides,
@@ -18,11 +19,14 @@ from attention_research.cli.arguments import (
 )
 from attention_research.errors import ConfigError
 
+#: The default scale of a study.
+SCALE = "paper"
+
 
 def options(parser: Parser) -> None:
     config_option(parser)
-    parser.add_argument("--study", metavar="PAPER/TABLE", help="a study, in place of a config")
-    scale_option(parser, "paper")
+    parser.add_argument("--study", type=expanded, metavar="PAPER/TABLE", help="a study, in place of a config")
+    scale_option(parser, SCALE)
     parser.set_defaults(scale=None)  # so that `_config` knows whether it was given
     parser.add_argument("--rows", type=ids, metavar="ID,ID", help="rows of the study (default: all)")
     json_option(parser)
@@ -38,7 +42,7 @@ def _study(arguments: argparse.Namespace, overrides: Overrides) -> int:
     no_study_overrides(overrides)
     from attention_research.studies.inspection import inspect_study
 
-    rows = inspect_study(arguments.study, scale=arguments.scale or "paper", rows=arguments.rows)
+    rows = inspect_study(arguments.study, scale=arguments.scale or SCALE, rows=arguments.rows)
     if arguments.json:
         return print_json(rows)
     for row in rows:

@@ -185,7 +185,8 @@ def check_name(name: str, key: str = "data.name", kind: str | None = None) -> No
     known = is_known(name)
     if kind not in READ_BY:
         if not known:
-            nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.0)[0]
+            begun = [one for one in valid if name and one.startswith(name)]
+            nearest = [*begun, *difflib.get_close_matches(name, valid, n=1, cutoff=0.0)][0]
             raise ConfigError(f"{key}: no such data set: {name!r}; did you mean {nearest}?")
         return
     what, builders = READ_BY[kind]

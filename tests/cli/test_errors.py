@@ -88,6 +88,10 @@ MISTAKES = {
     "a folder of studies": (["reproduce", "ablation"], "study 'ablation': a folder with studies; there are ablation/"),
     "a misspelt scale of records": (["status", "--stale", "--scale=papr"], "did you mean paper?"),
     "inspect nothing": (["inspect"], "--config"),
+    "a misspelt choice of stale trials": (["record", "x", "--stale=rerum"], "did you mean rerun?"),
+    "a misspelt search": (["sweep", CONFIG, "--search=tep"], "--search: no such choice: 'tep'; did you mean tpe?"),
+    "an unknown shell": (["completion", "ksh"], "shell: no such choice: 'ksh'; did you mean zsh?"),
+    "the beginning of a data set": (["data", "prepare", "wmt"], "did you mean wmt14_translate/"),
     "data set to prepare": (["data", "prepare", "bible_translate/fr"], "bible_translate/fr-en"),
     "unknown checkpoint": (["evaluate", "--workdir={d}", "--checkpoint=bset"], "expected last, best or a step"),
     "a fraction of a seed": (["reproduce", "ablation/attention", "--seeds=1.5"], "--seeds: expected a number"),
@@ -145,14 +149,21 @@ def test_an_empty_path_is_refused_everywhere(case, wrong, capsys, tmp_path, monk
     assert out == "" and err.count("\n") == 1 and expected in err and case.split()[1] in err
 
 
-@pytest.mark.parametrize("words", [["report", "x", "--output={p}"], ["train", CONFIG, "--workdir={p}"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "x", "--output={p}"], ["train", CONFIG, "--workdir={p}"], ["train", "--config={p}"],
+        ["generate", "--input={p}"], ["inspect", "--study={p}"],
+    ],
+)  # fmt: skip
 def test_a_tilde_after_an_equals_sign_is_the_home_folder(words, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     command = importlib.import_module(f"attention_research.cli.{words[0]}")
     parser = arguments.Parser()
     command.options(parser)
     given = parser.parse_args([word.replace("{p}", "~/a") for word in words[1:]])
-    assert (given.output if words[0] == "report" else given.workdir) == tmp_path / "a"
+    option = words[-1].split("=")[0].removeprefix("--")
+    assert str(getattr(given, option)) == str(tmp_path / "a")
     assert arguments.place("~nobody-of-this-name/a") == Path("~nobody-of-this-name/a")
 
 
