@@ -1,14 +1,14 @@
 """`analyze`: analyses the attention of a trained run over a sample of a split; writes numbers, figures and pages.
 
-maps      attention weights of some examples, by layer and head. The decoder reads the reference, then the output of the
-          model; all of them are on a page of their own
-heads     entropy, distance, and weight on the own, previous and first position of each head; the divergence between
-          the heads of a layer
-rollout   how much of each input token of the first example reaches each position (Abnar & Zuidema 2020); left out where
-          not every layer has attention weights
-spectra   singular values of the attention maps by layer and head (Linformer, figure 1)
-probe     how well a probe predicts the position from the states of each layer of a causal language model (Haviv et al.
-          2022)
+- `maps`: the attention weights of some examples, by layer and head, on a separate page. The decoder reads the reference
+  in one pass, and the output of the model in another.
+- `heads`: for each head the entropy, the distance, and the weight on the own, the previous and the first position; the
+  divergence between the heads of a layer.
+- `rollout`: how much of each input token of the first example reaches each position (Abnar & Zuidema 2020). Left out if
+  a layer has no attention weights.
+- `spectra`: the singular values of the attention maps, by layer and head (Linformer, figure 1).
+- `probe`: how well a probe predicts the position from the states of each layer of a causal language model (Haviv et al.
+  2022).
 """
 
 from __future__ import annotations
@@ -154,13 +154,13 @@ def _of_sample(
 
 
 def _is_causal(trained: Trained, place: tuple[str, str], layers: Layers) -> list[bool]:
-    """Whether each of these layers hides later positions: by its class, or in another model by the place."""
+    """Whether each of these layers hides later positions. The place decides if the part is not a stack of blocks."""
     masked = masked_layers(trained.trainer.structure.merge(*trained.model()), *place)
     return [masked[number - 1] if masked else PLACES[place][2] == "read" for number in layers.numbers]
 
 
 def _by_layer(maps: Sequence[Float[np.ndarray, "L N T S"]], is_causal: Sequence[bool]) -> dict[str, np.ndarray]:
-    """`head_statistics` of layers of which some hide later positions."""
+    """`head_statistics` of layers, of which only some may hide later positions."""
     found: dict[str, np.ndarray] = {}
     for causal in sorted(set(is_causal)):
         chosen = np.flatnonzero(np.asarray(is_causal) == causal)
@@ -209,7 +209,7 @@ def _skips_layers(shown: AttentionMap) -> str:
 
 
 def _read(one: Pass) -> dict[str, Any]:
-    """What a pass read, for the numbers."""
+    """The entry of a pass in the numbers: what it read, and the axes of its maps."""
     maps = {each.title: {"queries": each.queries, "keys": each.keys} for each in one.maps}
     reads = None if one.of == INPUT else one.of
     return {"example": one.example, "decoder_reads": reads, "sentences": one.sentences, "maps": maps}

@@ -1,4 +1,4 @@
-"""Writes the pages of the API: one for each package in the list of `docs/api.md`, and one for each public module.
+"""Writes the pages of the API: one for each entry of the list in `docs/api.md`, and one for each public module.
 
 The page of a package lists its modules with the first sentence of their docstrings and their public names. The page of
 a module has its docstring, then its functions and classes, then its constants. Functions and classes that a package
@@ -58,7 +58,8 @@ def pages(docs: Path) -> dict[str, str]:
     found = {}
     for listed in LISTED.finditer((docs / "api.md").read_text(encoding="utf-8")):
         named = modules(listed["package"])
-        found[listed["name"]] = package_page(listed["title"], named)
+        if named[0].is_package:
+            found[listed["name"]] = package_page(listed["title"], named)
         for one in named:
             if not one.is_package:
                 found[short(one.name)] = module_page(one, listed["title"])
@@ -103,14 +104,15 @@ def _described(one: Module) -> str:
 
 
 def module_page(one: Module, title: str) -> str:
-    """The page of a module of the package with a title."""
+    """The page of a module of the package with a title, or of a module that is listed itself."""
     name = short(one.name)
     package = name.split(".")[0]
     source = one.path.relative_to(ROOT)
+    within = "" if name == package else f" › [{title}]({package}.md)"
     parts = [
-        "---\norphan: true\n---",
-        f"# `{name}`",
-        f"[API](../api.md) › [{title}]({package}.md) · [view the source](../../{source})",
+        "" if name == package else "---\norphan: true\n---",
+        f"# {title}" if name == package else f"# `{name}`",
+        f"[API](../api.md){within} · [view the source](../../{source})",
         _described(one),
         *_objects(one),
     ]
