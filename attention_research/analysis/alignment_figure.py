@@ -16,8 +16,8 @@ from jaxtyping import Float
 from attention_research.tokens import UNKNOWN
 
 _MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # marks the start of a word
-_CELL, _SMALL_CELL, _WIDTH, _BAR = 0.25, 0.2, 11.0, 0.9  # inches: cells, the figure at most, the colour bar
-_MANY = 6  # more maps have small cells
+_CELL, _SMALL_CELL, _WIDTH, _BAR = 0.25, 0.2, 11.0, 0.9  # inches: a cell, the widest figure, the colour bar
+_MANY = 6  # with more maps than this, cells are small
 
 
 def words_of(tokenizer: Any, tokens: Sequence[int]) -> tuple[list[str], list[list[int]]]:
@@ -66,7 +66,7 @@ def figure_of(maps: Sequence[Mapping[str, Any]]) -> Any:
     names, cell = 0.068 * min(letters, 18) + 0.15, _SMALL_CELL if len(maps) > _MANY else _CELL
     panel = max(n for _, n in cells) * cell + names
     across = max(1, min(len(maps), int((_WIDTH - _BAR) / panel)))
-    across = math.ceil(len(maps) / math.ceil(len(maps) / across))  # full lines of panels
+    across = math.ceil(len(maps) / math.ceil(len(maps) / across))  # lines of equal length, as far as possible
     lines = [range(i, min(i + across, len(maps))) for i in range(0, len(maps), across)]
     heights = [max(cells[i][0] for i in line) * cell + names + 0.45 for line in lines]
     with matplotlib.rc_context({"font.family": "sans-serif", "text.parse_math": False, "axes.linewidth": 0.5}):

@@ -116,8 +116,8 @@ def described(weights: Sequence[np.ndarray]) -> dict[str, float]:
 def against_gold(weights: Sequence[np.ndarray], gold: Sequence[Iterable[Link]]) -> dict[str, float]:
     """All measures above over a corpus. The columns of the weights are the source words, followed by other tokens.
 
-    The gold links of a sentence reach its last source word and its last target word, as those of generated sentences
-    do: words behind them are taken for other tokens.
+    The last source word and the last target word of a sentence must have gold links, as in generated sentences. Rows
+    and columns after the last word with a gold link count as other tokens.
     """
     found = []
     for one, theirs in zip(weights, gold, strict=True):

@@ -23,7 +23,7 @@ from attention_research.tokens import BOS, PAD, UNKNOWN
 from attention_research.training.evaluation import Trained
 
 _MARK = "\N{LOWER ONE EIGHTH BLOCK}"  # marks the start of a word in SentencePiece
-#: Whose text the decoder reads: that of the data, or that of the model.
+#: The text that the decoder reads: that of the data, or the output of the model.
 REFERENCE, OUTPUT = "reference", "model output"
 #: The same for a language model, whose output continues the first half of a text.
 TEXT, CONTINUATION = "text", "continuation"
@@ -49,7 +49,7 @@ class Layers(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether every layer has them."""
+        """Whether every layer has weights of this kind."""
         return self.numbers == tuple(range(1, self.depth + 1))
 
 
@@ -154,7 +154,7 @@ def map_reader(
         axes = {"source": "source tokens", "text": f"{of} tokens", "read": "tokens read before"}
         maps = []
         for (part, kind), (title, rows, columns) in PLACES.items():
-            if not (names[rows] and names[columns] and (target or rows == "source")):  # over an image, for example
+            if not (names[rows] and names[columns] and (target or rows == "source")):  # such as attention over an image
                 continue
             # A block that attends twice has "self_attention" and "self_attention_2".
             for place in sorted(
@@ -163,7 +163,7 @@ def map_reader(
                 array = np.asarray(found[place], np.float32)[:, 0]
                 queries, queries_are, keys, keys_are = names[rows], axes[rows], names[columns], axes[columns]
                 if rows == "text" and reads_source_first(array.shape[2], batch):
-                    padding = batch["source"].shape[1] - len(source)  # such a model moves it to the front
+                    padding = batch["source"].shape[1] - len(source)  # such a model moves the padding to the front
                     array = array[:, :, padding:, padding:]
                     queries, keys = [*names["source"], *queries], [*names["source"], *keys]
                     queries_are, keys_are = f"source and {queries_are}", f"{axes['source']} and {keys_are}"
@@ -182,14 +182,14 @@ def map_reader(
 
 
 def reads_source_first(length: int, batch: Mapping[str, np.ndarray]) -> bool:
-    """Whether maps of `length` queries are those of a stack that reads the source and then the text of a batch."""
+    """Whether maps with `length` queries come from a stack that reads the source and then the text of a batch."""
     lengths = [batch[name].shape[1] for name in SIDES if name in batch]
     return len(lengths) == len(SIDES) and all(lengths) and length == sum(lengths)
 
 
 def are_projections(keys: int, others: int, columns: str, batch: Mapping[str, np.ndarray]) -> bool:
-    """Whether keys are not tokens: as many (`others`) for a batch of another length, as in Linformer, or fewer than
-    the tokens, as in the memory of a Funnel encoder."""
+    """Whether the keys are not tokens. Then their number is the same for a batch of another length (`others`), as in
+    Linformer, or smaller than the number of tokens, as in the memory of a Funnel encoder."""
     return keys == others or keys < batch["source" if columns == "source" else "target"].shape[1]
 
 

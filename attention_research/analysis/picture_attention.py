@@ -87,7 +87,7 @@ def _maps(decoder: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _keeps_places(model: Any) -> bool:
-    """Whether the decoder attends to the places of the features, not to what an encoder makes of them, such as
-    latents."""
+    """Whether the decoder attends to the places of the features. It does not if an encoder replaces them by other
+    vectors, such as latents."""
     mask = jnp.ones((1, 1, 1, 1), bool)
     return not hasattr(model, "encoder") or model.encoder.memory_mask(mask) is mask

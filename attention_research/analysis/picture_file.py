@@ -9,12 +9,12 @@ from typing import Any
 
 from PIL import Image
 
-#: The maximum size of a file.
+#: The maximum size of a file, in bytes.
 MOST_BYTES = 80_000
 DPI = 110
 _COLOURS = (256, 64)
 _SMALLER = (1.0, 0.8, 0.65, 0.5, 0.35)
-#: Of the text below a figure.
+#: The width of the text below a figure, in characters per inch.
 _LETTERS_AN_INCH = 14.5
 
 
@@ -45,10 +45,10 @@ def freeze(figure: Any) -> None:
     """Computes the layout once, so that positions on the page are known and stay as they are."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    for legend in figure.legends:  # otherwise it moves when the box around all parts is cut out of the page
+    for legend in figure.legends:  # otherwise it moves when `savefig` crops the page
         legend.set_bbox_to_anchor((0, 0, 1, 1), figure.transSubfigure)
     for legend in filter(None, (axis.get_legend() for axis in figure.axes)):
-        legend.set_in_layout(True)  # one that makes no panel narrower is not cut off either
+        legend.set_in_layout(True)  # so that `savefig` does not crop a legend beside a panel
 
 
 def write_below(figure: Any, text: str) -> None:

@@ -152,6 +152,6 @@ def of_run(
 
 
 def _joined(batches: list[np.ndarray], length: int, axis: int) -> np.ndarray:
-    """The rows of all batches, which are along the axis before `axis`, with zeros up to `length` along `axis`."""
+    """Concatenates the rows of all batches, which are along axis - 1, after padding `axis` with zeros to `length`."""
     ends = lambda rows: [(0, length - rows.shape[axis] if one == axis else 0) for one in range(rows.ndim)]
     return np.concatenate([np.pad(rows, ends(rows)) for rows in batches], axis=axis - 1)

@@ -33,7 +33,7 @@ from attention_research.training.evaluation import Trained
 LONGEST = 48
 #: The number of examples.
 EXAMPLES = 3
-#: No example is added when the maps of those before hold this number of weights.
+#: No further example is added once the maps hold more weights than this.
 MOST_WEIGHTS = 300_000
 #: Outputs are padded to a multiple of this length, so that few programs are compiled.
 _MULTIPLE = 16
@@ -44,8 +44,8 @@ Row = dict[str, np.ndarray]
 def sample_passes(trained: Trained, *, split: str, examples: int) -> list[Pass]:
     """The passes of up to `EXAMPLES` examples of a sample: the one of median length, then a shorter and a longer one.
 
-    Their texts are cut after `LONGEST` tokens, and their maps are whole (see `shortened`).
-    Empty if the model has no attention between tokens.
+    Their texts are cut after `LONGEST` tokens. Their maps are not cut (see `shortened`). The list is empty if the model
+    has no attention between tokens.
     """
     label = partial(labels, trained.data.tokenizer)
     read = map_reader(trained.trainer.structure, trained.model(), label)
@@ -64,7 +64,7 @@ def sample_passes(trained: Trained, *, split: str, examples: int) -> list[Pass]:
 
 
 def _rows(trained: Trained, split: str, examples: int) -> Iterator[Row]:
-    """The batches of one row of the chosen examples. Examples with fewer than two tokens are not chosen."""
+    """A batch of one row for each chosen example. Examples with fewer than two tokens are not chosen."""
     rows: list[Row] = []
     for ids, batch in trained.data.evaluation_batches(split, min(32, examples), examples=examples):
         for number in np.flatnonzero(np.asarray(ids) >= 0):
@@ -81,7 +81,7 @@ def _length(row: Row) -> int:
 
 
 def _readings(trained: Trained, row: Row) -> Iterator[tuple[str, Mapping[str, np.ndarray]]]:
-    """(whose text it is, batch) of each pass over an example."""
+    """(the origin of the text, such as `REFERENCE`; batch) of each pass over an example."""
     model = trained.trainer.parts.model.target
     if trained.continues:
         yield TEXT, row
@@ -109,7 +109,7 @@ def _padded(trained: Trained, tokens: list[int]) -> np.ndarray:
 
 
 def _text(trained: Trained, tokens: np.ndarray) -> str:
-    """The tokens as text, cut as the maps that are shown. A row of a language model may hold several sentences."""
+    """The tokens as text, cut like the displayed maps. A row of a language model may hold several sentences."""
     kept = [int(token) for token in tokens if token != PAD]
     shown = np.asarray(kept[:LONGEST])
     sentences = np.split(shown, np.flatnonzero(shown == EOS) + 1)
@@ -118,7 +118,7 @@ def _text(trained: Trained, tokens: np.ndarray) -> str:
 
 
 def shortened(one: AttentionMap) -> AttentionMap:
-    """The map of the first `LONGEST` tokens, as it is shown."""
+    """The map of the first `LONGEST` tokens, for display."""
     return dataclasses.replace(
         one, queries=one.queries[:LONGEST], keys=one.keys[:LONGEST], weights=one.weights[:, :, :LONGEST, :LONGEST]
     )

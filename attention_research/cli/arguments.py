@@ -147,7 +147,9 @@ def runner_options(parser: Parser, folder: str) -> None:
     parser.add_argument("--jobs", type=positive, metavar="N", help="number of trials that run at the same time")
     parser.add_argument("--cores", type=positive, metavar="N", help="ray, slurm: CPU cores per trial")
     parser.add_argument("--devices", type=count, metavar="N", help="ray, slurm: accelerators per trial")
-    parser.add_argument("--address", metavar="HOST:PORT", help="ray: the cluster's address (default: start Ray here)")
+    parser.add_argument(
+        "--address", metavar="HOST:PORT", help="ray: the cluster's address (default: RAY_ADDRESS, else start Ray here)"
+    )
     parser.add_argument(
         "--slurm", type=settings, metavar="KEY=VALUE,...", help="slurm: options of sbatch, such as partition=gpu"
     )

@@ -48,7 +48,7 @@ not about the models of the papers. The columns of the tables below are:
 `python -m attention_research.studies.claims_page` writes this page."""
 #: The number of cases of a verdict that the page shows. A link leads to the others.
 SHOWN = 2
-#: How many of several cases hold: the page shows this sentence alone.
+#: The sentence of a verdict that counts its cases. If there is one, the page shows only this sentence.
 _COUNTED = re.compile(r"\d+ of \d+ cases holds?\b")
 
 

@@ -80,7 +80,7 @@ def draw_by_row(
             if from_zero or low - _FAR * (high - low) < number < high + _FAR * (high - low):
                 axis.axvline(number, label=f"{name}: {number:.2f}", **look)
                 drawn = True
-            else:  # a line would press all rows together
+            else:  # to show this line, the axis would have to be much longer
                 axis.plot([], [], label=f"{name}: {number:.2f} (outside)", **{**look, "linestyle": "none"})
         if lines:
             place = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "ncols": 2, "borderaxespad": 0.2}
@@ -112,7 +112,7 @@ def _floor_lines(results: Results, column: Column, rows: list[str]) -> dict[str,
     for entry in results.floors:
         if set(entry.trial.stages[0]["settings"]["rows"]).isdisjoint(rows):
             continue
-        data = f" ({entry.trial.stages[0]['settings']['name']})"  # the panel's title says it
+        data = f" ({entry.trial.stages[0]['settings']['name']})"  # the title of the panel names the data
         lines = floors.lines([entry])
         found |= {name.removesuffix(data): numbers[column.key] for name, numbers in lines if column.key in numbers}
     for metric, floor in stored_floors() if not found else ():

@@ -70,7 +70,7 @@ class Costs:
         )
         left = None if whole is None else whole * (1 - done)
         saves = any(stage["kind"] in ("train", "finetune") for stage in trial.stages)
-        # A training can be stopped and continued: a start is worthwhile if it trains for as long as it starts up.
+        # Training can be stopped and continued. Starting it is worthwhile if it can run for as long as its start-up.
         least = 2 * self.start if saves else left or 0.0
         return Cost(left, source, least if left is None else min(least, left))
 

@@ -62,8 +62,8 @@ def student_over_rows(values: Float[np.ndarray, "*B rows n"]) -> Float[np.ndarra
     """The one-sided p-values for the differences of all rows from the first, each in the direction that was measured.
 
     The i-th numbers of all rows have the same seed. The variance of a number is that of the residuals of the two-way
-    layout of rows and seeds without interaction, with (rows - 1)(n - 1) degrees of freedom. If the variance of a row's
-    own differences is larger than this gives, that is used, because rows differ in their spread.
+    layout of rows and seeds without interaction, with (rows - 1)(n - 1) degrees of freedom. If the variance estimated
+    from a row's own differences is larger, it is used instead, because rows differ in their spread.
 
     >>> student_over_rows(np.array([[3.0, 3.1], [2.0, 2.3], [3.1, 3.4], [2.6, 2.7]])).round(4).tolist()
     [0.0014, 0.0697, 0.0081]

@@ -72,14 +72,14 @@ def plan_with_floors(study: Study, scale: str, rows: list[Row], seeds: int | Non
 
 
 def wanted(study: Study, scale: str, rows: Sequence[str] | None) -> set[str]:
-    """The ids of the rows to run: all, or those that are named; `FLOORS` among the names stands for the floors."""
+    """The ids of the rows to run: all rows, or those in `rows`. The name `FLOORS` in `rows` stands for the floors."""
     named = [row for row in rows or () if row != FLOORS]
     own = {row.id for row in study.rows_at(scale, named)} if named or not rows else set()
     return own if len(named) == len(rows or ()) else {*own, FLOORS}
 
 
 def chosen(trials: Sequence[Trial], rows: AbstractSet[str]) -> list[Trial]:
-    """The trials of some rows, and the floors of these."""
+    """The trials of some rows, and the floors of their data."""
     return [t for t in trials if t.row in rows or (t.row == FLOORS and not rows.isdisjoint(_settings(t)["rows"]))]
 
 

@@ -21,7 +21,8 @@ _ACROSS = 4
 _PART, _NOISE = 10, 0.6
 #: If a loss grows to this many times its start, the axis is logarithmic.
 _GROWN = 10
-#: What the sections of a config say about data with which losses can be compared: a name, and these further settings.
+#: The settings in a section of data that must be equal if the losses of two rows are compared. The first two give the
+#: name of the data.
 _SAME_LOSS = ("kind", "name", "source_language", "target_language", "objective", "subject", "aspect")
 
 #: Steps, and the mean, lowest and highest loss at these.
@@ -71,7 +72,7 @@ def groups(results: Results, rows: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _said(one: Mapping[str, Any], every: list[dict[str, Any]]) -> str:
-    """The name of the data, and what else distinguishes them from the others."""
+    """The name of the data, and the other settings that distinguish them from the data of other rows."""
     title = str(one.get("name") or one.get("kind") or "")
     differs = [name for name in _SAME_LOSS[2:] if len({str(other.get(name)) for other in every}) > 1]
     further = [

@@ -68,7 +68,7 @@ def read_objective(text: str | None) -> Objective:
 
 
 def check_split(objective: Objective, config: Config) -> None:
-    """Raises ConfigError if the objective is a score of the test split: it would be no test of what it has chosen."""
+    """Raises ConfigError if the objective is a score of the test split, which must not be used to choose settings."""
     stage, name, *metric = objective.column.key.split(".", 2)
     further = config.resolved["evaluations"]
     path, section = "evaluation", config.resolved["evaluation"]

@@ -70,7 +70,7 @@ def search(
     jobs = jobs or (1 if runner == "local" else _JOBS_OF_A_CLUSTER)
     study = _study(config, over, kind, halving, objective, overrides, jobs)
     base = configuration(study, "sweep", Row("base", "base"))
-    assert base is not None  # the scale of a sweep has a config
+    assert base is not None  # a scale of a sweep always has a config
     training = base.resolved["training"]
     if training["replicas"] > 1:
         raise ConfigError(f"config.training.replicas: {training['replicas']}; a search trains one run a candidate")
@@ -91,7 +91,9 @@ def search(
         candidates = Candidates(study, draws, Folder(workdir), goal, rungs)
         failed = candidates.run(crew, total)
         found = _sorted(candidates.results(), goal)
-        owner = study_folder.identity(study, "sweep")  # that of `found` would list the rows drawn so far
+        owner = study_folder.identity(
+            study, "sweep"
+        )  # the identity of `found`'s study would list the rows drawn so far
         summary = {**publish(found, workdir), **owner, "failed": failed, "best": _best(found, goal)}
         write_json(workdir / study_folder.SUMMARY, summary)
     return answer(summary, as_json=as_json)

@@ -31,8 +31,8 @@ def identity(study: Study, scale: str) -> dict[str, str]:
 
 
 def _made(study: Study, scale: str) -> str:
-    """A sweep in words, without its values and seeds, which may become more; the command of a search, which draws its
-    rows; and the title of a budget."""
+    """What made the folder: a sweep in words, without its values and seeds, which a later command may extend; the
+    command of a search, whose rows are not known before; or the title of a budget."""
     if not study.rows:
         return study.notes[0]
     if study.name != "sweep":

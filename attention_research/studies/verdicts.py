@@ -152,8 +152,8 @@ class Judged:
 
     @property
     def shown(self) -> bool:
-        """Whether readers of the table see the claim. A small scale leaves out most rows, and with them whole claims:
-        those that are not judged there and of which no case was measured are not shown."""
+        """Whether the table shows the claim. A small scale leaves out most rows. A claim that is not judged there is
+        shown only if one of its cases was measured."""
         return self.judged or any(case.outcome != UNMEASURED for case in self.verdict.cases.values())
 
     def to_json(self) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def draw_spectra(title: str, curves: Float[np.ndarray, "L N G"], layers: Layers,
 
 
 def draw_probe(found: Mapping[str, Any], path: Path, line: str) -> Figure:
-    """Draws the error of the probe by layer, for the trained and the untrained model and for always the middle."""
+    """Draws the error of the probe by layer, trained and untrained, and of always predicting the middle position."""
     pyplot = canvas()
     figure, axis = pyplot.subplots(figsize=(6.5, 4))
     axis.plot(found["errors"], "o-", color=COLOURS[1], label="trained")

@@ -39,7 +39,7 @@ def text(comparison: Comparison, width: int | None = None) -> str:
 
 
 def _parts(comparison: Comparison) -> Iterator[tuple[str, list[list[str]]]]:
-    """(title, a line of cells for each name) of each part that has entries; the numbers always."""
+    """(title, a line of cells for each name) of the numbers, and of each other part that has entries."""
     numbers = {
         name: [
             _number(value, spread)

@@ -24,7 +24,7 @@ def is_evaluation(document: Mapping[str, Any]) -> bool:
 
 
 def each(evaluation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The figures of each replica, with the split. A single run has one entry, which is empty before an evaluation."""
+    """The numbers of each replica, with the split. A single run has one entry, which is empty before an evaluation."""
     shared = {"split": evaluation["split"]} if "split" in evaluation else {}
     return [shared | one for one in evaluation.get("replicas", ())] or [dict(evaluation)]
 
