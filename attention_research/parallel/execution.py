@@ -47,7 +47,7 @@ def _divides(batch_size: int, parts: int, shards: int, what: str) -> None:
 
 
 def check_division(sizes: Mapping[str, int], batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
-    """Raises RunError if a part of the batch, or a sequence length, does not divide over a mesh of these axis sizes."""
+    """Raises RunError if a mesh of these axis sizes cannot split a part of the batch, or a sequence, equally."""
     _divides(batch_size, parts, math.prod(sizes[axis] for axis in ROWS), "data shards")
     for _, *rest in shapes:
         if rest and rest[0] % sizes[SEQUENCE]:
@@ -100,7 +100,7 @@ class MeshExecution:
         return hosts.together(jax.jit(function, out_shardings=NamedSharding(self.mesh, PartitionSpec())))
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
-        """Raises RunError if a part of the batch, or a sequence length, does not divide over the mesh."""
+        """Raises RunError if the mesh cannot split a part of the batch, or a sequence, equally."""
         check_division(self.mesh.shape, batch_size, parts, shapes)
 
     @cached_property
@@ -172,7 +172,7 @@ class PmapExecution:
         return jax.jit(function)
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
-        """Raises RunError if a part of the batch does not divide over the devices."""
+        """Raises RunError if the devices cannot share a part of the batch equally."""
         del shapes  # pmap splits only rows
         _divides(batch_size, parts, self.devices * jax.process_count(), "devices")
 
