@@ -24,10 +24,10 @@ DIGITS = 4
 class Budget:
     """Rows of a study that train for the same number of steps, which is chosen with their reference `row`.
 
-    `families` maps a representative row to the rows that use its learning rate, including itself. Rows in no family of
-    a study belong to the reference row of its first budget. Each representative is tried at its own learning rate times
-    each of `rates`. The reference row, at its best rate, is trained for half of its steps. Then the steps are doubled
-    up to `doublings` times, until the validation loss falls by less than the share `gain`.
+    `families` maps a representative row to the other rows that use its learning rate (it may be listed too). Rows in no
+    family of a study belong to the reference row of its first budget. Each representative is tried at its own learning
+    rate times each of `rates`. The reference row, at its best rate, is trained for half of its steps. Then the steps
+    are doubled up to `doublings` times, until the validation loss falls by less than the share `gain`.
     """
 
     row: str
