@@ -64,7 +64,7 @@ class Judgement(NamedTuple):
 
     @property
     def competence(self) -> Met | None:
-        """The bar that decides; None if no model is trained."""
+        """The criterion that decides; None if no model is trained."""
         return self.learned[0] if self.learned else None
 
 

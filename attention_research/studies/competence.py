@@ -1,9 +1,10 @@
 """Competence: decides whether the models of a study have learned their task, before a claim about them is judged.
 
-A study sets bars. A bar names a reference row, a metric, and what the row must beat: a floor or an absolute line. A
-floor is the score of a simple baseline on the same data, such as a trigram model, copying the source or the most
-frequent class (`Results.floor`). A claim of kind "count" or "exact" needs no trained model. Any other claim is refused
-unless every bar that the study sets for it is reached. A claim over several tasks is judged on the learned tasks.
+A study sets criteria. A criterion names a reference row, a metric, and what the row must beat: a floor or an absolute
+line. A floor is the score of a simple baseline on the same data, such as a trigram model, copying the source or the
+most frequent class (`Results.floor`). A claim of kind "count" or "exact" needs no trained model. Any other claim is
+refused unless every criterion that the study sets for it is met. A claim over several tasks is judged on the learned
+tasks.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ UNTRAINED_KINDS = ("count", "exact")
 
 @dataclasses.dataclass(frozen=True)
 class Competence:
-    """A bar: the score that shows that models have learned a task.
+    """A criterion: the score that shows that models have learned a task.
 
     ``row`` is the reference row and ``key`` its metric, such as "evaluate.perplexity". Of a metric that is a list (by
     depth or by length), the best entry counts. The mean over seeds must be better than the ``floor`` by at least
     ``margin`` in the metric's unit, or reach the absolute ``line``. A floor is a name of `Results.floor`, the name of a
     number of the same stage ("majority"), or the id of a row. ``higher`` is True if higher numbers are better. A row
-    with a diverged run reaches no bar.
+    with a diverged run meets no criterion.
 
-    ``claims`` are the claims that need this bar (empty: all claims of the study about trained models). ``rows`` are
-    patterns for the ids of this task's rows (empty: all). Each of these rows that has the metric must reach the same
-    bar before a claim can say that it is better than another row. ``scales`` are the scales at which the task is
+    ``claims`` are the claims that need this criterion (empty: all claims of the study about trained models). ``rows``
+    are patterns for the ids of this task's rows (empty: all). Each of these rows that has the metric must meet the same
+    criterion before a claim can say that it is better than another row. ``scales`` are the scales at which the task is
     measured (empty: all).
 
-    >>> bar = Competence("standard", "evaluate.perplexity", floor="trigram", rows=("standard*",))
-    >>> bar.covers("standard_wide"), bar.covers("lstm")
+    >>> criterion = Competence("standard", "evaluate.perplexity", floor="trigram", rows=("standard*",))
+    >>> criterion.covers("standard_wide"), criterion.covers("lstm")
     (True, False)
     """
 
@@ -73,8 +74,8 @@ class Competence:
 
 
 def translates(row: str, *rows: str, claims: tuple[str, ...] = ()) -> tuple[Competence, Competence]:
-    """The two bars for a translator: the perplexity of a trigram model, and a BLEU of 3 points more than a translation
-    memory that copies the source if it has no similar one, on sources far from all training sources."""
+    """The two criteria for a translator: the perplexity of a trigram model, and a BLEU of 3 points more than a
+    translation memory that copies the source if it has no similar one, on sources far from all training sources."""
     return (
         Competence(row, "evaluate.perplexity", "trigram", claims=claims, rows=rows),
         Competence(row, "evaluate.far_bleu", "memory_else_copy", margin=3, higher=True, claims=claims, rows=rows),
@@ -121,32 +122,37 @@ class Met:
         return f"{self.metric} {ours}, {theirs}" + (f", margin {_number(self.margin)}" if self.margin else "")
 
 
-#: The outcome for a study that sets no bar.
+#: The outcome for a study that sets no criterion.
 NOT_SAID = Met(False, "", None, None, 0.0)
 
 
 def of_claim(study: Study, claim: Mapping[str, str], scale: str = "") -> tuple[Competence, ...] | None:
-    """The bars that a claim of a study needs at a scale (an empty `scale`: at any scale).
+    """The criteria that a claim of a study needs at a scale (an empty `scale`: at any scale).
 
-    Returns () if the claim needs no trained model, and None if the study sets no bar for it.
+    Returns () if the claim needs no trained model, and None if the study sets no criterion for it.
     """
     if claim.get("kind") in UNTRAINED_KINDS or claim["id"] in study.untrained or study.competence == ():
         return ()
-    bars = (bar for bar in study.competence or () if not bar.claims or claim["id"] in bar.claims)
-    return tuple(bar for bar in bars if not scale or not bar.scales or scale in bar.scales) or None
+    criteria = (
+        criterion for criterion in study.competence or () if not criterion.claims or claim["id"] in criterion.claims
+    )
+    return (
+        tuple(criterion for criterion in criteria if not scale or not criterion.scales or scale in criterion.scales)
+        or None
+    )
 
 
-def reached(results: Results, bar: Competence, row: str | None = None) -> Met:
-    """Whether a row reaches a bar. The default row is the bar's reference row."""
-    row = row or bar.row
-    metric = bar.key.split(".", 1)[1].replace("_", " ")
-    ours = _mean(results.judged(row, bar.key, higher=bar.higher), bar.higher)
-    floor = bar.line if bar.line is not None else _floor(results, bar, row)
+def reached(results: Results, criterion: Competence, row: str | None = None) -> Met:
+    """Whether a row meets a criterion. The default row is the reference row of the criterion."""
+    row = row or criterion.row
+    metric = criterion.key.split(".", 1)[1].replace("_", " ")
+    ours = _mean(results.judged(row, criterion.key, higher=criterion.higher), criterion.higher)
+    floor = criterion.line if criterion.line is not None else _floor(results, criterion, row)
     met = False
     if ours is not None and floor is not None:
-        gain = ours - floor if bar.higher else floor - ours
-        met = gain >= bar.margin and (gain > 0 or bar.line is not None)  # False for NaN
-    return Met(met, metric, ours, floor, bar.margin, row, bar.floor or THRESHOLD)
+        gain = ours - floor if criterion.higher else floor - ours
+        met = gain >= criterion.margin and (gain > 0 or criterion.line is not None)  # False for NaN
+    return Met(met, metric, ours, floor, criterion.margin, row, criterion.floor or THRESHOLD)
 
 
 def _mean(values: Sequence[Any], higher: bool) -> float | None:
@@ -156,37 +162,40 @@ def _mean(values: Sequence[Any], higher: bool) -> float | None:
     return statistics.fmean(numbers) if numbers else None
 
 
-def _floor(results: Results, bar: Competence, row: str) -> float | None:
+def _floor(results: Results, criterion: Competence, row: str) -> float | None:
     """The value of the floor: from its own trial, else from the row's evaluation, else from the row that it names."""
-    stage = bar.key.split(".", 1)[0]
-    found = results.floor(bar.floor, bar.key, row)
-    stored = (one.stored for _, one in stored_floors() if one.slug == bar.floor)
-    names = (next(stored, bar.floor), bar.floor)
-    for where, key in (*((row, f"{stage}.{name}") for name in names), (bar.floor, bar.key)):
-        found = _mean(results.values(where, key), bar.higher) if found is None else found
+    stage = criterion.key.split(".", 1)[0]
+    found = results.floor(criterion.floor, criterion.key, row)
+    stored = (one.stored for _, one in stored_floors() if one.slug == criterion.floor)
+    names = (next(stored, criterion.floor), criterion.floor)
+    for where, key in (*((row, f"{stage}.{name}") for name in names), (criterion.floor, criterion.key)):
+        found = _mean(results.values(where, key), criterion.higher) if found is None else found
     return found
 
 
-def _tasks(bars: Sequence[Competence]) -> list[list[Competence]]:
-    """The bars grouped by their rows: one group is a task. A task is learned if all of its bars are reached."""
-    return [[bar for bar in bars if bar.rows == rows] for rows in dict.fromkeys(bar.rows for bar in bars)]
+def _tasks(criteria: Sequence[Competence]) -> list[list[Competence]]:
+    """The criteria grouped by their rows: one group is a task. A task is learned if all of its criteria are met."""
+    return [
+        [criterion for criterion in criteria if criterion.rows == rows]
+        for rows in dict.fromkeys(criterion.rows for criterion in criteria)
+    ]
 
 
 def _learned(results: Results, task: Sequence[Competence]) -> bool:
-    return all(reached(results, bar).met for bar in task)
+    return all(reached(results, criterion).met for criterion in task)
 
 
 def of_results(results: Results, claim: Mapping[str, str]) -> tuple[Met, ...] | None:
-    """The outcome of each bar of a claim; None if the claim needs no trained model.
+    """The outcome of each criterion of a claim; None if the claim needs no trained model.
 
-    The bars of learned tasks come first. If no task is learned, the bars that are not reached come first. The claim is
-    refused if the first bar is not met.
+    The criteria of learned tasks come first. If no task is learned, the criteria that are not met come first. The claim
+    is refused if the first criterion is not met.
     """
-    bars = of_claim(results.study, claim, results.scale)
-    if bars is None:
+    criteria = of_claim(results.study, claim, results.scale)
+    if criteria is None:
         return (NOT_SAID,)
-    tasks = sorted(_tasks(bars), key=lambda task: not _learned(results, task))
-    found = [reached(results, bar) for task in tasks for bar in task]
+    tasks = sorted(_tasks(criteria), key=lambda task: not _learned(results, task))
+    found = [reached(results, criterion) for task in tasks for criterion in task]
     if found and not _learned(results, tasks[0]):
         found = sorted(found, key=lambda one: one.met)
     return tuple(found) or None
@@ -202,24 +211,29 @@ def refused(found: tuple[Met, ...] | None) -> str:
 def narrowed(results: Results, claim: Mapping[str, str]) -> Results:
     """The results that are passed to the function that judges a claim.
 
-    They have only the bars of this claim. If some of its tasks are learned, the rows of the other tasks are left out.
+    They have only the criteria of this claim. If some of its tasks are learned, the rows of the other tasks are left
+    out.
     """
-    bars = of_claim(results.study, claim, results.scale) or ()
-    learned = [bar for task in _tasks(bars) if _learned(results, task) for bar in task]
-    missed = [bar for bar in bars if bar not in learned] if learned else []
+    criteria = of_claim(results.study, claim, results.scale) or ()
+    learned = [criterion for task in _tasks(criteria) if _learned(results, task) for criterion in task]
+    missed = [criterion for criterion in criteria if criterion not in learned] if learned else []
     hidden = {
         row.id for row in results.rows
-        if any(bar.covers(row.id) for bar in missed) and not any(bar.covers(row.id) for bar in learned)
+        if any(one.covers(row.id) for one in missed) and not any(one.covers(row.id) for one in learned)
     }  # fmt: skip
-    study = dataclasses.replace(results.study, competence=bars)
+    study = dataclasses.replace(results.study, competence=criteria)
     entries = tuple(entry for entry in results.entries if entry.trial.row not in hidden)
     return dataclasses.replace(results, study=study, entries=entries)
 
 
 def missed(results: Results, row: str) -> list[Met]:
-    """The bars of the study that a row does not reach, among those whose metric it has."""
-    bars = [bar for bar in results.study.competence or () if bar.covers(row) and results.values(row, bar.key)]
-    return [one for one in (reached(results, bar, row) for bar in bars) if not one.met]
+    """The criteria of the study that a row does not meet, among those whose metric it has."""
+    criteria = [
+        criterion
+        for criterion in results.study.competence or ()
+        if criterion.covers(row) and results.values(row, criterion.key)
+    ]
+    return [one for one in (reached(results, criterion, row) for criterion in criteria) if not one.met]
 
 
 def refusal(results: Results, row: str) -> str:
@@ -229,7 +243,7 @@ def refusal(results: Results, row: str) -> str:
 
 
 def note(results: Results, row: str) -> str:
-    """The note of a table on a row that has not learned its task, without bars whose floor was not measured.
+    """The note of a table on a row that has not learned its task, without criteria whose floor was not measured.
 
     It does not repeat the row's own numbers, so that rows share the note.
     """
@@ -238,7 +252,7 @@ def note(results: Results, row: str) -> str:
 
 
 def lines(found: Sequence[Met] | None) -> list[str]:
-    """The lines of a recorded table about the bars of a claim, one for each bar; `parse` reads them.
+    """The lines of a recorded table about the criteria of a claim, one for each; `parse` reads them.
 
     >>> lines([Met(False, "perplexity", 89.0, 31.0, 0.0, "standard", "trigram")])
     ['Not learned: perplexity of `standard` 89, trigram 31, margin 0.']

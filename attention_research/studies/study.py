@@ -138,7 +138,7 @@ class Study:
       the columns of this file that measure the same (`significance.agreement`).
     - ``claims`` is a CSV file in the form of ``experiments/claims.csv``. ``verdicts`` maps a claim id to the function
       that judges the claim; it is called with the study's `results.Results`.
-    - ``competence`` are the bars that show that the models have learned their task (`studies.competence`). An empty
+    - ``competence`` are the criteria that show that the models have learned their task (`studies.competence`). An empty
       tuple means that no verdict depends on a trained model. With None, no claim about models is judged. ``untrained``
       are the claims of kind "empirical" or "figure" that need no trained model.
     - ``count`` returns ``{"parameters", "flops"}`` of a row that is only measured. ``counts`` returns further numbers
