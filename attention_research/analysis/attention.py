@@ -55,7 +55,10 @@ class Layers(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMap:
-    """One kind of attention with ``weights`` [L N T S] of the model. The weights of a query over its keys sum to 1."""
+    """One kind of attention with ``weights`` [L N T S] of the model.
+
+    The weights of a query over its keys sum to 1 in most kinds. Those of some are not normalised (sigmoid), or may be
+    negative (differential, talking heads)."""
 
     title: str
     rows: str

@@ -6,6 +6,11 @@ function meanOf(heads) {
   return heads[0].map((row, t) => row.map((_, s) => mean(t, s)));
 }
 
+// The largest absolute weight. Some kinds of attention have negative weights, such as differential attention.
+function largest(weights) {
+  return Math.max(...weights.map((row) => Math.max(...row.map(Math.abs))));
+}
+
 // All maps of a kind: a row for each layer; the mean of its heads, then each head. `pick(layer, head)` is called for
 // the one that is clicked or reached with the arrow keys, with whether it was a click. `layer` is its number, from 1.
 function overview(map, pick) {
@@ -46,15 +51,17 @@ function overview(map, pick) {
   paintOverview();
 }
 
-// The opacity of a cell is its weight, as a part of the largest weight of its map.
+// The opacity of a cell is its absolute weight, as a part of the largest of its map. Negative weights have another
+// colour.
 function paintOverview() {
-  const colour = getComputedStyle(document.documentElement).getPropertyValue("--square").trim();
+  const style = getComputedStyle(document.documentElement);
+  const [above, below] = ["--square", "--edge"].map((name) => style.getPropertyValue(name).trim());
   for (const canvas of by("heads").querySelectorAll("canvas")) {
-    const pen = canvas.getContext("2d"), most = Math.max(...canvas.weights.map((row) => Math.max(...row)));
+    const pen = canvas.getContext("2d"), most = largest(canvas.weights);
     pen.clearRect(0, 0, canvas.width, canvas.height);
-    pen.fillStyle = colour;
     canvas.weights.forEach((row, t) => row.forEach((weight, s) => {
-      pen.globalAlpha = most > 0 ? weight / most : 0;
+      pen.fillStyle = weight < 0 ? below : above;
+      pen.globalAlpha = most > 0 ? Math.abs(weight) / most : 0;
       pen.fillRect(s, t, 1, 1);
     }));
   }

@@ -66,10 +66,10 @@ def page(attention: Attention) -> str:
 </section>
 </div>
 <p class="note">The area of a square is proportional to its weight. Point at a token or a square, or use Tab and the
-arrow keys, to see the weights of a token beside the squares, the largest first. In a small map, a stronger colour is a
-larger weight; choose a map with a click or the arrow keys. The address of this page changes with what you choose, so
-that a copied address leads to the same view. “·” marks a piece that continues a word; &lt;s&gt; and &lt;/s&gt; are the
-start and the end of the sentence.</p>
+arrow keys, to see the weights of a token beside the squares, the largest first. In a small map, a stronger colour is
+a larger weight, and negative weights have a colour of their own; choose a map with a click or the arrow keys. The
+address of this page changes with what you choose, so that a copied address leads to the same view. “·” marks a piece
+that continues a word; &lt;s&gt; and &lt;/s&gt; are the start and the end of the sentence.</p>
 <p class="note">Weights of a teacher-forced pass: the decoder reads the text that is chosen above · {facts}</p>
 </main>
 <script type="application/json" id="data">{_data(attention)}</script>

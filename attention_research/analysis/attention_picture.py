@@ -1,6 +1,7 @@
 """Draws attention with a panel for each layer and head and tokens on both axes (after Bahdanau et al. 2015, figure 3).
 
 Darker cells have larger weights, and a dot marks the largest weight of each row, so the picture does not depend on hue.
+Negative weights, which some kinds of attention have, are red.
 A long sentence has smaller cells, and if necessary a label only at every second, third, ... token.
 """
 
@@ -58,7 +59,8 @@ def figure_of(attention: Attention) -> Any:
 def _head(attention: Attention, columns: int) -> list[str]:
     lines = [f"{name}: {text}" for name, text in attention.passes[0].sentences.items()]
     facts = " · ".join(f"{name} {value}" for name, value in attention.facts.items())
-    shown = "darker cells have larger weights, a dot marks the largest weight of a row; · marks a continued word"
+    red = "; red cells have negative weights" if any(map(_has_negative, attention.passes[0].maps)) else ""
+    shown = f"darker cells have larger weights, a dot marks the largest weight of a row{red}; · marks a continued word"
     return [part for line in [*lines, f"{shown}; {facts}"] for part in textwrap.wrap(line, columns)]
 
 
@@ -87,7 +89,7 @@ class _Block:
             where += f"; one name for every {self.every} tokens"
         figure.text(0.15 / width, 1 - (top + 0.1) / height, self.map.title, va="top", fontsize=12, fontweight="bold")
         figure.text(0.15 / width, 1 - (top + 0.31) / height, where, va="top", fontsize=8, color="#444444")
-        most = float(self.map.weights.max())
+        most = float(abs(self.map.weights).max())
         for l, heads in enumerate(self.map.weights):
             y = top + _HEADING + l * self.down + _TITLE
             for n, weights in enumerate(heads):
@@ -100,7 +102,8 @@ class _Block:
                 figure.colorbar(image, cax=bar).ax.tick_params(labelsize=7, length=2)
 
     def _panel(self, axes: Any, weights: np.ndarray, most: float, *, names_left: bool) -> Any:
-        image = axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=most, aspect="auto", interpolation="nearest")
+        colours = {"cmap": "RdBu", "vmin": -most} if _has_negative(self.map) else {"cmap": "Blues", "vmin": 0.0}
+        image = axes.imshow(weights, **colours, vmax=most, aspect="auto", interpolation="nearest")
         size = 72 * self.cell
         axes.plot(
             weights.argmax(1), range(len(weights)), linestyle="none", marker="o", markersize=0.34 * size,
@@ -114,6 +117,10 @@ class _Block:
     def _names(self, axis: Any, names: Sequence[str], rotation: float) -> None:
         places = range(0, len(names), self.every)
         axis.set_ticks(list(places), [_short(names[i]) for i in places], rotation=rotation)
+
+
+def _has_negative(shown: AttentionMap) -> bool:
+    return bool((shown.weights < 0).any())
 
 
 def _short(name: str) -> str:

@@ -18,7 +18,8 @@ let shown, chosen = { side: "rows", index: 0, cell: -1 };
 let waiting = null;
 
 function number(weight) {
-  return weight === 0 ? "0" : weight < 0.00005 ? "<0.0001" : weight.toFixed(4);
+  const isTiny = Math.abs(weight) < 0.00005;
+  return weight === 0 ? "0" : isTiny ? (weight > 0 ? "<0.0001" : ">-0.0001") : weight.toFixed(4);
 }
 
 function fill(select, options) {
@@ -66,8 +67,10 @@ function fillMap() {
 function showHead() {
   const heads = map.weights[map.layers.indexOf(Number(by("layer").value))], head = by("head").value;
   matrix = head === "mean" ? meanOf(heads) : heads[Number(head)];
-  most = Math.max(...matrix.map((row) => Math.max(...row)));
-  const greatest = `The largest weight here is ${number(most)}.`;
+  most = largest(matrix);
+  const [least, first] = [Math.min, Math.max].map((of) => of(...matrix.map((row) => of(...row))));
+  const negative = least < 0 ? ` The smallest is ${number(least)}. An empty square is a negative weight.` : "";
+  const greatest = `The largest weight here is ${number(first)}.${negative}`;
   const sums = matrix.map((row) => row.reduce((sum, weight) => sum + weight, 0));
   const [low, high] = [Math.min(...sums), Math.max(...sums)];
   const ones = Math.max(1 - low, high - 1) < 0.01;
@@ -158,7 +161,7 @@ function line(place, name, weight, greatest) {
   add("th", name, "text").scope = "row";
   add("td", number(weight), "");
   const bar = add("td", "", "bar").appendChild(document.createElement("i"));
-  bar.style.width = `${greatest > 0 ? (100 * weight) / greatest : 0}%`;
+  bar.style.width = `${greatest > 0 ? (100 * Math.max(weight, 0)) / greatest : 0}%`;
   if (place === shown.cell) row.setAttribute("aria-current", "true");
   return row;
 }
@@ -183,10 +186,12 @@ function draw() {
   for (let y = 0; y <= height; y += CELL) { pen.moveTo(0, y + 0.5); pen.lineTo(width, y + 0.5); }
   for (let x = 0; x <= width; x += CELL) { pen.moveTo(x + 0.5, 0); pen.lineTo(x + 0.5, height); }
   pen.stroke();
-  pen.fillStyle = colour("square");
+  pen.fillStyle = pen.strokeStyle = colour("square");
   matrix.forEach((row, t) => row.forEach((weight, s) => {
-    const side = (CELL - 3) * Math.sqrt(weight / most);
-    if (weight > 0) pen.fillRect((s + 0.5) * CELL - side / 2 + 0.5, (t + 0.5) * CELL - side / 2 + 0.5, side, side);
+    const side = (CELL - 3) * Math.sqrt(Math.abs(weight) / most);
+    const square = [(s + 0.5) * CELL - side / 2 + 0.5, (t + 0.5) * CELL - side / 2 + 0.5, side, side];
+    if (weight > 0) pen.fillRect(...square);
+    if (weight < 0) pen.strokeRect(...square);
   }));
   pen.strokeStyle = colour("edge");
   pen.lineWidth = 2;

@@ -4,6 +4,9 @@ The statistics of every row of weights with at least two visible positions are "
 "distance" |i - j| in tokens, and the weight on the position of the query ("diagonal"), on the position before it
 ("previous") and on the first position ("first"). Results have shape [L N]. In cross-attention, queries and keys belong
 to different sequences, so distance and diagonal only compare their positions.
+
+Some kinds of attention have weights that are negative (differential attention) or do not sum to 1 (sigmoid). Entropy,
+distance and the divergence between heads are then those of the shares |w| / sum |w| of a row.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ import numpy as np
 from jaxtyping import Float
 
 STATISTICS = ("entropy", "distance", "diagonal", "previous", "first")
+#: The largest error of a sum of weights in bfloat16.
+_ROUNDING = 0.01
 Heads = Float[np.ndarray, "L N"]
 
 
@@ -33,10 +38,11 @@ def head_statistics(maps: Iterable[Float[np.ndarray, "L N T S"]], *, is_causal: 
         several = seen > 1
         if not several.any():
             continue
-        logs = np.log(np.where(weights > 0, weights, 1.0))
+        parts = shares(weights)
+        logs = np.log(np.where(parts > 0, parts, 1.0))
         by_row = {
-            "entropy": -(weights * logs).sum(axis=3) / np.log(np.maximum(seen, 2)),
-            "distance": (weights * np.abs(query - key)).sum(axis=3),
+            "entropy": -(parts * logs).sum(axis=3) / np.log(np.maximum(seen, 2)),
+            "distance": (parts * np.abs(query - key)).sum(axis=3),
             "diagonal": _at(weights, query[:, 0]),
             "previous": _at(weights, query[:, 0] - 1),
             "first": weights[..., 0],
@@ -47,6 +53,18 @@ def head_statistics(maps: Iterable[Float[np.ndarray, "L N T S"]], *, is_causal: 
     if not rows:
         raise ValueError("head_statistics: no row sees two positions")
     return {name: sums[name] / rows for name in STATISTICS}
+
+
+def shares(weights: Float[np.ndarray, "L N T S"]) -> Float[np.ndarray, "L N T S"]:
+    """The share of each key in the absolute weights of a row. Rows that sum to 1 to a hundredth are not divided by it,
+    nor is a row of zeros.
+
+    >>> shares(np.array([[[[0.5, 0.5], [3.0, -1.0]]]])).tolist()
+    [[[[0.5, 0.5], [0.75, 0.25]]]]
+    """
+    sizes = np.abs(weights)
+    sums = sizes.sum(axis=3, keepdims=True)
+    return np.divide(sizes, sums, out=sizes, where=(np.abs(sums - 1) > _ROUNDING) & (sums > 0))
 
 
 def _at(weights: Float[np.ndarray, "L N T S"], places: np.ndarray) -> Float[np.ndarray, "L N T"]:
@@ -68,7 +86,7 @@ def divergence(maps: Iterable[Float[np.ndarray, "L N T S"]]) -> Float[np.ndarray
     total: Any = 0.0
     rows = 0
     for weights in maps:
-        weights = np.asarray(weights, np.float64)
+        weights = shares(np.asarray(weights, np.float64))
         heads = weights.shape[1]
         pairs = [(a, b) for a in range(heads) for b in range(a)]
         if not pairs:

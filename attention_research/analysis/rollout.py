@@ -15,7 +15,8 @@ from jaxtyping import Float
 
 def rollout(weights: Float[np.ndarray, "L N T T"]) -> Float[np.ndarray, "L T T"]:
     """R_1 to R_L of one sequence. Rows sum to 1: those of (W_l + I) / 2 are divided by their sums, as in the released
-    code, because the weights of some mechanisms do not sum to 1. Raises ValueError if the maps are not square.
+    code, because the weights of some mechanisms do not sum to 1. Raises ValueError if the maps are not square, and for
+    negative weights, which are no shares.
 
     >>> uniform = np.full((2, 1, 3, 3), 1 / 3)  # two layers, one head
     >>> print(rollout(uniform)[1], rollout(uniform)[1].sum(axis=-1))
@@ -25,6 +26,8 @@ def rollout(weights: Float[np.ndarray, "L N T T"]) -> Float[np.ndarray, "L T T"]
     """
     if weights.shape[2] != weights.shape[3]:
         raise ValueError(f"rollout: self-attention is square, got {weights.shape[2]} x {weights.shape[3]}")
+    if (weights < 0).any():
+        raise ValueError("rollout: some weights are negative")
     found, so_far = [], np.eye(weights.shape[2])
     for layer in np.asarray(weights, np.float64).mean(axis=1):
         mixed = layer + np.eye(len(layer))

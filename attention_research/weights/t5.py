@@ -17,7 +17,8 @@ from attention_research.data.hugging_face_folder import CheckpointFolder
 from attention_research.errors import ConfigError
 from attention_research.weights.tensors import Entry, refuse_others, transposed
 
-EXPECTED: dict[str, Any] = {}
+#: Transformers computes other logits for a decoder alone.
+EXPECTED: dict[str, Any] = {"is_encoder_decoder": True}
 #: feed_forward_proj -> our feed-forward.
 FEED_FORWARDS = {
     "relu": {"kind": "dense", "activation": "relu"},

@@ -187,9 +187,7 @@ def _of_passes(
     for shown in whole[0].maps if "rollout" in what and whole else ():
         square = shown.weights.shape[2] == shown.weights.shape[3] and shown.title in keys
         if square and "self_attention" in keys[shown.title] and not shown.columns.startswith("projections"):
-            again = any(other.title.startswith(f"{shown.title} ") for other in whole[0].maps)
-            if again or not shown.layers.whole:
-                why = f"{shown.title}: a block attends twice" if again else _skips_layers(shown)
+            if (why := _no_rollout(shown, whole[0].maps)) is not None:
                 found.setdefault("left_out", {}).setdefault("rollout", []).append(why)
                 continue
             key, reached = keys[shown.title], rollout.rollout(shown.weights)
@@ -201,8 +199,14 @@ def _of_passes(
     return figures
 
 
-def _skips_layers(shown: AttentionMap) -> str:
-    """Why there is no rollout of these maps."""
+def _no_rollout(shown: AttentionMap, others: Sequence[AttentionMap]) -> str | None:
+    """Why there is no rollout of these maps; None if there is one."""
+    if any(other.title.startswith(f"{shown.title} ") for other in others):
+        return f"{shown.title}: a block attends twice"
+    if (shown.weights < 0).any():
+        return f"{shown.title}: some weights are negative, so that they are no shares of the input"
+    if shown.layers.whole:
+        return None
     numbers = ", ".join(map(str, shown.layers.numbers))
     there = f"only layers {numbers} of {shown.layers.depth} have attention weights"
     return f"{shown.title}: {there}, so that a rollout would skip the others"

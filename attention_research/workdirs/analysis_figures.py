@@ -15,11 +15,11 @@ from attention_research.analysis.spectra import GRID, rank_for
 from attention_research.studies.figures import COLOURS, Figure, canvas, save, styles_of
 
 NAMES = {
-    "entropy": "entropy / largest",
+    "entropy": "entropy / maximum",
     "distance": "distance, tokens",
-    "diagonal": "on its own place",
-    "previous": "on the place before",
-    "first": "on the first place",
+    "diagonal": "weight on own position",
+    "previous": "weight on previous position",
+    "first": "weight on first position",
 }
 
 
@@ -56,6 +56,7 @@ def draw_heads(
         axis.set_xlabel("head")
         axis.grid(visible=False)
     axes[0].set_ylabel("layer")
+    figure.suptitle(f"Heads: {title}", x=0.01, ha="left")
     save(figure, path, line)
     said = "; ".join(f"{label} {numbers[name].min():.2g} to {numbers[name].max():.2g}" for name, label in NAMES.items())
     return Figure(path, f"Heads: {title}", f"{title}: {said}.")
@@ -74,7 +75,9 @@ def draw_rollout(shown: AttentionMap, reached: Float[np.ndarray, "L T T"], path:
         axis.set_xticks(range(0, len(tokens), every), shown.keys[::every], rotation=90, fontsize=7)
         axis.set_yticks(range(0, len(tokens), every), tokens[::every], fontsize=7)
         axis.set_title(f"after layer {layer + 1}", loc="left", fontsize=10)
+        axis.set(xlabel=f"input: {shown.columns}", ylabel=f"position: {shown.rows}")
         axis.grid(visible=False)
+    figure.suptitle(f"Rollout: {title}", x=0.01, ha="left")
     save(figure, path, line)
     own = np.diagonal(reached[-1]).mean()
     return Figure(
@@ -91,9 +94,11 @@ def draw_spectra(title: str, curves: Float[np.ndarray, "L N G"], layers: Layers,
         look = {"color": style["color"], "linestyle": style["linestyle"]}
         axis.plot(GRID, heads.T, linewidth=0.5, alpha=0.5, **look)
         axis.plot(GRID, heads.mean(axis=0), linewidth=1.8, label=f"layer {layer}", **look)
-    axis.axhline(0.9, color="#888888", linewidth=0.8)
-    axis.set(xlabel="share of singular values", ylabel="share of their sum")
-    axis.legend(fontsize=8)
+    axis.plot([], [], color="#888888", linewidth=0.5, label="its heads")
+    axis.axhline(0.9, color="#888888", linewidth=0.8, linestyle=":", label="90 % of the sum")
+    axis.set(xlabel="share of singular values, largest first", ylabel="share of their sum")
+    axis.set_title(f"Singular values: {title}", loc="left")
+    axis.legend(fontsize=8, loc="lower right")
     save(figure, path, line)
     ranks = ", ".join(
         f"layer {layer} {rank_for(heads.mean(axis=0)):.2f}" for layer, heads in zip(layers.numbers, curves, strict=True)

@@ -1,5 +1,7 @@
 """A hand-made attention with difficult characters in its tokens, and small Transformers."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from small_transformer import small_transformer
@@ -44,6 +46,15 @@ def awkward():
         Pass(REFERENCE, source, "a <b> $x$", awkward_maps(1, REFERENCE)),
     )
     return Attention(passes, {"run": "first & last", "step": "1,000"})
+
+
+@pytest.fixture(scope="session")
+def signed(awkward):
+    """The same tokens with weights of which some are negative, and the largest is."""
+    first, *others = awkward.passes
+    maps = tuple(dataclasses.replace(one, weights=one.weights - 2 * one.weights.max() * (one.weights > 0.3))
+                 for one in first.maps)  # fmt: skip
+    return dataclasses.replace(awkward, passes=(dataclasses.replace(first, maps=maps), *others))
 
 
 @pytest.fixture(scope="session")

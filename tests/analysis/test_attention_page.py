@@ -69,7 +69,8 @@ def table(opened):
 
 def expected(weights, names):
     """The same from the weights themselves, in descending order."""
-    text = lambda w: "0" if w == 0 else "<0.0001" if w < 0.00005 else f"{w:.4f}"
+    tiny = lambda w: "<0.0001" if w > 0 else ">-0.0001"
+    text = lambda w: "0" if w == 0 else tiny(w) if abs(w) < 0.00005 else f"{w:.4f}"
     order = np.argsort(-weights, kind="stable")
     return [(int(i) + 1, names[i], text(float(weights[i]))) for i in order]
 
@@ -145,6 +146,24 @@ def test_areas_of_squares_are_proportional_to_weights(browser_page, awkward):
     }"""
     for t, s in ((1, 0), (2, 3), (3, 6), (4, 4), np.argwhere(weights == weights[1:].max())[0].tolist()):
         assert opened.evaluate(share, [t, s]) == pytest.approx(weights[t, s] / weights.max(), abs=0.12)
+
+
+@pytest.mark.slow
+def test_negative_weights_are_printed_and_drawn(signed, tmp_path, browse):
+    """They were printed as "<0.0001" and not drawn. In small maps they have another colour."""
+    (file := tmp_path / "attention.html").write_text(page(signed), encoding="utf-8")
+    opened, one = browse(file), signed.passes[0].maps[0]
+    opened.get_by_role("combobox", name="Head").select_option("1")
+    weights = one.weights[1, 0]
+    assert weights.min() < -weights.max() and table(opened) == expected(weights[0], one.keys)
+    said = opened.locator("#axes").inner_text()
+    assert f"The smallest is {weights.min():.4f}. An empty square is a negative weight." in said
+    pixels = """canvas => [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data]"""
+    small = opened.locator("#heads button").nth(5).locator("canvas").evaluate(pixels)
+    small = np.reshape(small, (*weights.shape, 4))
+    np.testing.assert_allclose(small[..., 3] / 255, np.abs(weights) / np.abs(weights).max(), atol=0.01)
+    assert (small[weights < -0.3, 0] > small[weights < -0.3, 2]).all()  # brown, and the others are blue
+    assert (small[weights > 0.1, 0] < small[weights > 0.1, 2]).all()
 
 
 @pytest.mark.slow

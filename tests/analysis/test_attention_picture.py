@@ -41,6 +41,16 @@ def test_a_panel_for_each_layer_and_head_with_tokens_on_its_axes(awkward):
     assert all(one.title in said for one in awkward.passes[0].maps)
 
 
+def test_negative_weights_have_a_colour_of_their_own(awkward, signed):
+    """A scale from 0 up would draw them as zeros."""
+    for attention, (name, least, words) in ((awkward, ("Blues", 0.0, False)), (signed, ("RdBu", -1.0, True))):
+        figure = figure_of(attention)
+        image, weights = panels(figure)[0].images[0], attention.passes[0].maps[0].weights
+        most = np.abs(weights).max()
+        assert (image.cmap.name, *image.get_clim()) == (name, pytest.approx(least * most), pytest.approx(most))
+        assert ("red cells have negative weights" in "".join(text.get_text() for text in figure.texts)) == words
+
+
 @pytest.mark.slow
 def test_dollar_signs_are_drawn_literally(awkward, tmp_path):
     """matplotlib would typeset "$x$" as mathematics. Panels do not overlap."""

@@ -36,6 +36,29 @@ def test_statistics_are_means_over_rows(is_causal):
             np.testing.assert_allclose(got[name][l, n], value, rtol=1e-9)
 
 
+@pytest.mark.parametrize("least", [-1.0, 0.0], ids=["negative", "not normalised"])
+def test_weights_that_are_no_probabilities_count_by_their_absolute_shares(least):
+    """Differential attention and talking heads have negative weights; those of sigmoid attention do not sum to 1."""
+    weights = np.random.default_rng(3).uniform(least, 1.0, (L, N, 5, 7))
+    weights[0, 0, 0] = 0.0  # a query without visible keys
+    assert (weights.min() < 0) == (least < 0) and np.abs(weights.sum(-1) - 1).max() > 0.5
+    share = np.abs(weights) / np.maximum(np.abs(weights).sum(-1, keepdims=True), 1e-300)
+    got = head_statistics([weights])
+    for l, n in np.ndindex(L, N):
+        entropies = [scipy.stats.entropy(row) if row.any() else 0.0 for row in share[l, n]]
+        np.testing.assert_allclose(got["entropy"][l, n], np.mean(entropies) / np.log(7))
+        apart = [[abs(i - j) for j in range(7)] for i in range(5)]
+        np.testing.assert_allclose(got["distance"][l, n], (share[l, n] * apart).sum(-1).mean())
+        np.testing.assert_allclose(got["first"][l, n], weights[l, n, :, 0].mean())
+    both = [jensenshannon(share[1, 0, i], share[1, 1, i], base=2) ** 2 for i in range(5)]
+    np.testing.assert_allclose(divergence([weights[1:, :2]])[0], np.mean(both))
+
+
+def test_a_rollout_of_negative_weights_is_refused():
+    with pytest.raises(ValueError, match="some weights are negative"):
+        rollout(np.array([[[[1.5, -0.5], [0.0, 1.0]]]]))
+
+
 def test_rows_with_one_visible_position_are_refused():
     with pytest.raises(ValueError, match="no row sees two positions"):
         head_statistics([drawn(1, 0)])

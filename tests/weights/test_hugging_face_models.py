@@ -331,6 +331,12 @@ def test_an_activation_of_t5_that_its_feed_forward_does_not_imply_is_refused(tmp
     assert refused(tmp_path, is_gated_act=proj == "relu", dense_act_fn=said).endswith(line)
 
 
+def test_a_t5_that_is_no_encoder_and_decoder_is_refused(tmp_path):
+    """With the same tensors, Transformers computes other logits."""
+    saved(t5, tmp_path)
+    assert refused(tmp_path, is_encoder_decoder=False).endswith("is_encoder_decoder is False; ours has True")
+
+
 def test_a_bert_with_a_head_of_another_activation_is_refused(tmp_path):
     saved(lambda: bert(hidden_act="relu"), tmp_path / "masked")
     assert refused(tmp_path / "masked").endswith("config.json: hidden_act is 'relu'; the head of ours has gelu")

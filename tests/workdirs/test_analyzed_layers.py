@@ -10,7 +10,7 @@ from attention_research.analysis.example_maps import example_maps
 from attention_research.analysis.head_statistics import head_statistics
 from attention_research.analysis.rollout import rollout
 from attention_research.errors import ConfigError
-from attention_research.workdirs import analysis
+from attention_research.workdirs import analysis, analysis_figures
 from tests.small_transformer import small_transformer
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed (the extra `report`)")
@@ -40,6 +40,32 @@ def trained(tmp_path, **model):
         model=lambda: arrays, selection="checkpoint 3", settings=SimpleNamespace(seed=0), continues=True,
         decoded=lambda prompts: [[5, 6, 2]], most_tokens=lambda: 13,
     )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_negative_weights_have_no_rollout(tmp_path):
+    """Talking heads mix the weights of the heads with factors of any sign."""
+    run = trained(tmp_path, self_attention={"kind": "talking_heads"}, num_layers=2)
+    parameters, statistics = run.model()
+    mixed = {name: x - 1 if name.endswith("weight_scale") else x for name, x in parameters.items()}
+    run.model = lambda: (mixed, statistics)
+    found = analysis.analyze(run, tmp_path, ["heads", "rollout"])
+    why = "decoder self-attention: some weights are negative, so that they are no shares of the input"
+    assert "rollout" not in found and found["left_out"] == {"rollout": [why]}
+    assert np.max(found["heads"]["decoder_self_attention"]["entropy"]) <= 1
+
+
+@pytest.mark.slow
+def test_every_figure_names_the_attention_and_its_axes(tmp_path, monkeypatch):
+    drawn, save = {}, analysis_figures.save
+    keep = lambda figure, path, line: (drawn.setdefault(path.stem, figure), save(figure, path, line))
+    monkeypatch.setattr(analysis_figures, "save", keep)
+    analysis.analyze(trained(tmp_path, num_layers=2), tmp_path, ["heads", "spectra", "rollout"])
+    for what, title in (("heads", "Heads"), ("spectra", "Singular values"), ("rollout", "Rollout")):
+        figure = drawn[f"{what}_decoder_self_attention"]
+        titles = [figure.get_suptitle(), *(axes.get_title(loc="left") for axes in figure.axes)]
+        assert f"{title}: decoder self-attention" in titles
+        assert all(axes.get_xlabel() for axes in figure.axes) and figure.axes[0].get_ylabel()
 
 
 @pytest.mark.slow
