@@ -55,6 +55,22 @@ def patches_fill_the_length(section: Section, sections: list[Section]) -> Broken
     return "max_length", f"{what} have a length of {length}; got {settings['max_length']}"
 
 
+def distances_beyond_the_exact(section: Section, sections: list[Section]) -> Broken:
+    """Half of T5's buckets have one distance each, and the others share the distances up to `max_distance`. In an
+    encoder, each direction has half of the buckets (Raffel et al. 2020, released code)."""
+    settings = section.settings
+    if not {"num_buckets", "max_distance"} <= settings.keys():
+        return None
+    buckets, distance = settings["num_buckets"], settings["max_distance"]
+    parts = 4 if section.family == "encoder_attention" else 2
+    if buckets < parts:
+        return "num_buckets", f"expected at least {parts}, got {buckets}"
+    exact = buckets // parts
+    if distance > exact:
+        return None
+    return "max_distance", f"expected more than {exact}, got {distance}; {buckets} buckets have {exact} exact distances"
+
+
 def filters_divide_width(section: Section, sections: list[Section]) -> Broken:
     """Each filter of a convolution serves the same number of channels (Wu et al. 2019, section 3)."""
     width, filters = section.settings["width"], section.settings["num_filters"]
@@ -428,6 +444,7 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("model", "*", heads_divide_width),
     ("*attention", "*", heads_divide_width),
     ("*attention", "linformer", rank_within_length),
+    ("*attention", "*", distances_beyond_the_exact),
     ("*attention", "*_convolution", filters_divide_width),
     ("batching", "packed", no_mixing_of_packed),
     ("batching", "packed", one_example_a_row),

@@ -209,7 +209,7 @@ def _tokenizer(path: Path, config: Config, metadata: Mapping[str, str]) -> Any:
         return None
     section = json.loads(metadata.get("tokenizer_section", "null")) or config.resolved["data"]["tokenizer"]
     try:
-        tokenizer = build(section, "tokenizer")().load(beside)
+        tokenizer = build(section, "tokenizer", "config.data.tokenizer")().load(beside)
     except RuntimeError:
         raise ConfigError(f"{beside}: not a SentencePiece model") from None
     if tokenizer.fingerprint != metadata["tokenizer"]:

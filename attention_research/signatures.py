@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
+
+from attention_research.errors import ConfigError
 
 Positive = Annotated[int, "at least 1"]
 NonNegative = Annotated[int, "at least 0"]
@@ -46,14 +49,41 @@ T = TypeVar("T")
 Given = Annotated[T, "Given"]
 
 
-class Constructor:
-    """A class with its resolved settings. The parent calls it with the other arguments: ``constructor(rngs=...)``."""
+#: The name that a message begins with, and the rest: "num_heads: ...", "stack.kind: ...".
+_NAMED = re.compile(r"(?P<name>\w+)(?P<rest>[.:].*)")
 
-    def __init__(self, target: Callable[..., Any], settings: dict[str, Any]):
-        self.target, self.settings = target, settings
+
+class Constructor:
+    """A class with its resolved settings. The parent calls it with the other arguments: ``constructor(rngs=...)``.
+
+    `path` is the section's path in the config. It completes the errors of the class: "num_groups: ..." becomes
+    "config.model.self_attention.num_groups: ..." if the section has this setting. "self_attention.kind: ..." becomes
+    "config.model.self_attention.kind: ..." in the section of that name and in its parent.
+    """
+
+    def __init__(self, target: Callable[..., Any], settings: dict[str, Any], path: str = ""):
+        self.target, self.settings, self.path = target, settings, path
 
     def __call__(self, **extra: Any) -> Any:
-        return self.target(**self.settings, **extra)
+        try:
+            return self.target(**self.settings, **extra)
+        except ConfigError as error:
+            if (message := self._completed(str(error))) is None:
+                raise
+            raise ConfigError(message) from error
+
+    def _completed(self, message: str) -> str | None:
+        """The message with the full path of its setting, or None if the setting is not one of this section."""
+        found, above = _NAMED.match(message), self.path.rpartition(".")[0]
+        if not self.path or found is None:
+            return None
+        if found["name"] in self.settings:
+            return f"{self.path}.{message}"
+        return f"{above}.{message}" if above and self.path == f"{above}.{found['name']}" else None
+
+    def of(self, target: Callable[..., Any], settings: dict[str, Any]) -> Constructor:
+        """A constructor of another class, or with other settings, whose errors name this section."""
+        return Constructor(target, settings, self.path)
 
     def __repr__(self) -> str:
         return f"{self.target.__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"

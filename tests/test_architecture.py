@@ -31,7 +31,7 @@ BASEMENT_IMPORTS = {
     "bundled": set(),
     "errors": set(),
     "registry": set(),
-    "signatures": set(),
+    "signatures": {"errors"},
     "allocator": set(),
     "tokens": set(),
     "source_text": set(),

@@ -12,11 +12,13 @@ from attention_research.config.record import Config
 from attention_research.signatures import Constructor
 
 
-def build(section: dict[str, Any], family: str, path: str = "config") -> Constructor:
+def build(section: dict[str, Any], family: str, path: str | None = None) -> Constructor:
     """The constructor of a resolved section. Its child sections become constructors, and lists become tuples.
 
+    `path` is the section's path in the config; by default it is that of the section with the name of the family.
     Raises `ConfigError` if the section was resolved by another version of the code, as in an old saved config.
     """
+    path = path or ("config" if family == "experiment" else f"config.{family}")
     kind = section["kind"] if "kind" in section else None
     if kind not in registry.FAMILIES[family]:
         raise ConfigError(f"{path}.kind: {resolution.no_kind(str(kind), family)}")
@@ -27,7 +29,7 @@ def build(section: dict[str, Any], family: str, path: str = "config") -> Constru
         what = f"{other[0]}: no such setting of {kind}" if other else f"{missing[0]}: missing; {kind} needs it"
         raise ConfigError(f"{path}.{what}; was the config resolved by another version?")
     built = {name: _built(setting, section[name], f"{path}.{name}") for name, setting in settings.items()}
-    return Constructor(registry.lookup(family, kind), built)
+    return Constructor(registry.lookup(family, kind), built, path)
 
 
 def build_experiment(config: Config) -> Any:

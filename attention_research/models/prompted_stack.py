@@ -61,4 +61,4 @@ def twice_as_long(child: Constructor) -> Constructor:
     """The child with twice the `max_length`: for a source and a target of at most `max_length` tokens each."""
     given = child.settings
     double = {"max_length": 2 * given["max_length"]} if "max_length" in given else {}
-    return Constructor(child.target, {**given, **double})
+    return child.of(child.target, {**given, **double})

@@ -18,7 +18,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from attention_research.errors import RunError
 from attention_research.parallel import hosts
 from attention_research.parallel.compilation import without_cache_on_cpus
-from attention_research.parallel.rules import ROWS, SEQUENCE, state_shardings
+from attention_research.parallel.rules import ROWS, SEQUENCE, check_tensor, state_shardings
 
 AXIS = "devices"
 
@@ -32,12 +32,19 @@ def make_mesh(sizes: Mapping[str, int], among: Sequence[jax.Device] | None = Non
     known = math.prod(size for size in sizes.values() if size != -1)
     filled = {axis: devices // known if size == -1 else size for axis, size in sizes.items()}
     if min(filled.values()) < 1 or math.prod(filled.values()) != devices:
-        asked = " x ".join(f"{axis} {size}" for axis, size in sizes.items())
-        raise RunError(
-            f"parallel.mesh: {asked} does not fit {devices} device(s); set parallel.mesh.data=-1 for the rest"
-        )
+        raise RunError(f"parallel.mesh: {_misfit(sizes, known, devices)}")
     axis_types = (AxisType.Auto,) * len(filled)
     return jax.make_mesh(tuple(filled.values()), tuple(filled), axis_types=axis_types, devices=among)
+
+
+def _misfit(sizes: Mapping[str, int], known: int, devices: int) -> str:
+    """Why axes of these sizes, whose known ones multiply to `known`, do not fit the devices."""
+    asked = " x ".join(f"{axis} {size}" for axis, size in sizes.items() if size != 1 or axis == "data")
+    said = f"{asked} does not fit {devices} device(s)"
+    if -1 in sizes.values():
+        return f"{said}: {known} does not divide {devices}"
+    rest = "" if devices % (known // sizes["data"]) else "; set parallel.mesh.data=-1 for the rest"
+    return f"{said}: the product is {known}{rest}"
 
 
 def _divides(batch_size: int, parts: int, shards: int, what: str) -> None:
@@ -73,6 +80,7 @@ class MeshExecution:
         self.mesh = make_mesh(sizes, devices)
         without_cache_on_cpus(self.mesh.devices.ravel().tolist())
         self.abstract = jax.eval_shape(start, seeds)
+        check_tensor(self.abstract["parameters"], self.mesh.shape)
         shardings = state_shardings(self.abstract, self.mesh)
         self.abstract = jax.tree.map(
             lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), self.abstract, shardings

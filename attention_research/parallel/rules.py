@@ -14,6 +14,8 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from attention_research.errors import ConfigError
+
 RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"experts\.(.*\.)?output\.kernel$", ("expert", "tensor", "fsdp")),
     (r"experts\.(.*\.)?kernel$", ("expert", "fsdp", "tensor")),
@@ -54,6 +56,19 @@ def spec(name: str, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Partiti
     axes = (None,) * (len(shape) - len(axes)) + tuple(axes)
     fits = (a if a and sizes[a] > 1 and size % sizes[a] == 0 else None for a, size in zip(axes, shape, strict=True))
     return PartitionSpec(*fits)
+
+
+def check_tensor(parameters: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
+    """Raises ConfigError if the mesh axis `tensor` divides no parameter. Its devices would all do the same work.
+
+    The other axes divide the rows or the positions of a batch, too.
+    """
+    count = sizes["tensor"]
+    if count > 1 and not any("tensor" in spec(name, x.shape, sizes) for name, x in parameters.items()):
+        raise ConfigError(
+            f"config.parallel.mesh.tensor: {count} divides no parameter of the model, so that {count} devices would do "
+            "the same work; choose a divisor of its widths, or give the devices to data"
+        )
 
 
 def state_shardings(state: Any, mesh: jax.sharding.Mesh) -> Any:

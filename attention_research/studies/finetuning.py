@@ -164,7 +164,7 @@ def _tuned_data(section: dict[str, Any], own: Config, say: Callable[[str], None]
     make, trained = build(section, "data"), own.resolved["data"]
     if section.get("tokenizer", {}).get("run") == TRIAL:
         tokenizer, file = make.settings["tokenizer"](), build(trained, "data")().prepare(say).tokenizer.path
-        tokenizer.stored = build(trained["tokenizer"], "tokenizer")().load(file)
+        tokenizer.stored = build(trained["tokenizer"], "tokenizer", "config.data.tokenizer")().load(file)
         make.settings["tokenizer"] = lambda: tokenizer
     return make()
 

@@ -18,7 +18,7 @@ from attention_research.config import Config, build_experiment
 from attention_research.layers.structure import abstract
 from attention_research.models.architecture import architecture, lines
 from attention_research.parallel.execution import check_division
-from attention_research.parallel.rules import spec
+from attention_research.parallel.rules import check_tensor, spec
 from attention_research.training.partition import partition, pretend
 from attention_research.training.replicas import marked, member_configs, side_by_side, varied_values
 from attention_research.training.step import initial_state, make_train_step
@@ -33,7 +33,8 @@ def inspect(config: Config) -> dict[str, Any]:
     (`training.partition`); the mesh axis `data` counts as 1 if it is -1. FLOPs count each multiply-add of a matrix
     product as 2, in the forward and backward pass, including recomputation.
 
-    Raises ConfigError for replicas that cannot be, and RunError if a batch does not divide over the mesh.
+    Raises ConfigError for replicas that cannot be and for a mesh axis without effect, and RunError if a batch does not
+    divide over the mesh.
 
     The number of parameters of a packaged config:
 
@@ -54,6 +55,7 @@ def inspect(config: Config) -> dict[str, Any]:
     check_division(sizes, settings.batch_size, settings.accumulation_steps, every)
     make = lambda rngs: parts.model(rngs=rngs)
     structure, parameters, statistics = abstract(make)
+    check_tensor(parameters, sizes)
     width = config.resolved["model"].get("width")
     optimizer, schedule = settings.optimizer(width), settings.schedule(width)
     step = make_train_step(structure, task, optimizer, schedule, accumulation_steps=settings.accumulation_steps)

@@ -227,6 +227,7 @@ def test_settings_that_do_not_fit_are_one_line(case, capsys, monkeypatch, root):
     status = main(["inspect", f"--config={config}", *(f"--config.{one}" for one in overrides)])
     out, err = capsys.readouterr()
     assert status == 2 and out == "" and err.count("\n") == 1 and expected in err
+    assert err.startswith(("error: config.model.", "error: implementation="))
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,14 @@ def test_a_mesh_that_does_not_divide_a_batch_is_one_line(override, line, inspect
         inspected(f"{CONFIG}:smoke", override)
 
 
+def test_a_mesh_axis_that_divides_no_parameter_is_one_line(inspected, monkeypatch):
+    """Three devices would each compute the whole step. Of the axes, only `tensor` divides nothing but parameters."""
+    monkeypatch.setattr("attention_research.training.inspection.pretend", lambda devices: None)
+    line = r"config\.parallel\.mesh\.tensor: 3 divides no parameter of the model, so that 3 devices would do the same"
+    with pytest.raises(ConfigError, match=f"^{line}"):
+        inspected(f"{CONFIG}:smoke", ("parallel.mesh.tensor", "3"))
+
+
 FAST = ("classification-text", "language_modelling-transformer")
 #: The other files have many variants, or variants that take long to trace, and are long.
 SLOW = ("images-vision_transformer", "text_to_text-t5_2020", "translation-recurrent", "translation-transformer")

@@ -1,10 +1,13 @@
 """The compiled step contains the expected collectives and no others."""
 
+import jax
 import numpy as np
 import pytest
 
 from attention_research.config import build_experiment, resolve
+from attention_research.errors import RunError
 from attention_research.layers.structure import abstract
+from attention_research.parallel.execution import make_mesh
 from attention_research.parallel.rules import spec
 from tests.layers.test_registry import SETTINGS, VARIANTS, maker
 from tests.parallel.losses import AXES, MEMORY, MIXTURE, TRANSFORMER, config
@@ -13,6 +16,21 @@ from tests.parallel.programs import on_devices
 
 def bytes_of(found, *kinds):
     return sum(one["bytes"] for one in found["partition"]["collectives"] if one["kind"] in kinds)
+
+
+MISFITS = {
+    "data 2 does not fit 1 device(s): the product is 2; set parallel.mesh.data=-1 for the rest": {"data": 2},
+    "data 1 x fsdp 2 does not fit 1 device(s): the product is 2": {"fsdp": 2},
+    "data -1 x fsdp 2 x tensor 3 does not fit 1 device(s): 6 does not divide 1": {"data": -1, "fsdp": 2, "tensor": 3},
+}
+
+
+@pytest.mark.parametrize("line", MISFITS)
+def test_a_mesh_that_does_not_fit_the_devices_says_what_would(line):
+    """`data=-1` is no advice for a mesh that has it, nor if the other axes do not divide the devices."""
+    with pytest.raises(RunError) as caught:
+        make_mesh({**dict.fromkeys(AXES, 1), **MISFITS[line]}, jax.devices()[:1])
+    assert str(caught.value) == f"parallel.mesh: {line}"
 
 
 #: The sums of the losses, and the gradients of the tied table, which are summed once for each of its three uses.

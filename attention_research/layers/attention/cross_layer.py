@@ -74,5 +74,5 @@ class CrossLayerAttention(HandsOverKeys):
         """Groups of one layer with keys and values and `interval` - 1 layers without."""
         settings = dict(attention.settings)
         interval = settings.pop("interval")
-        reader = Constructor(ReadsKeys, settings)
+        reader = attention.of(ReadsKeys, settings)
         return [(reader if layer % interval else attention, 1) for layer in range(num_layers)]

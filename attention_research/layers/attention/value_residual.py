@@ -26,7 +26,7 @@ class ValueResidualAttention(MultiHeadAttention):
         """The first layer, and the layers above it."""
         if num_layers == 1:
             raise ConfigError("num_layers: 1; a value residual expects at least 2 layers")
-        return [(attention, 1), (Constructor(MixedValuesAttention, attention.settings), num_layers - 1)]
+        return [(attention, 1), (attention.of(MixedValuesAttention, attention.settings), num_layers - 1)]
 
     def hand_over(self, key: Array, value: Array) -> dict[str, Array]:
         """V_1."""

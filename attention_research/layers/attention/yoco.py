@@ -35,5 +35,5 @@ class YOCOAttention(HandsOverKeys):
         lower = settings.pop("lower")
         if hasattr(lower.target, "owned_by_stack"):
             raise ConfigError(f"self_attention.lower: {lower.target.__name__} needs a stack of its own kind")
-        upper = [(Constructor(ReadsKeys, settings), num_layers - half - 1)] if num_layers > half + 1 else []
+        upper = [(attention.of(ReadsKeys, settings), num_layers - half - 1)] if num_layers > half + 1 else []
         return [*layers_of(lower, half), (attention, 1), *upper]

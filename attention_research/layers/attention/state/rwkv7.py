@@ -90,7 +90,7 @@ class RWKV7(StateAttention):
     @classmethod
     def by_layer(cls, attention: Constructor, num_layers: int) -> list[tuple[Constructor, int]]:
         """The first layer, and the layers above it."""
-        above = [(Constructor(RWKV7Above, attention.settings), num_layers - 1)] if num_layers > 1 else []
+        above = [(attention.of(RWKV7Above, attention.settings), num_layers - 1)] if num_layers > 1 else []
         return [(attention, 1), *above]
 
     def start_in_layer(self, depth: Int[Array, ""] | int, num_layers: int) -> None:
