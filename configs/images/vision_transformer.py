@@ -18,7 +18,7 @@ the published sizes). Table 1 of the paper has 86, 307 and 632 million parameter
 L/32 (306.5) and not of L/16, and 86 that of B/16 without the head (85.8). The published sizes are trained on ImageNet
 alone, as in appendix B.1 (Table 3), and need an accelerator; the accuracies in the paper are those of models
 pre-trained on 14 or 303 million images. `cpu` reads Fashion-MNIST. `experiments/dosovitskiy2020/data_size.py` measures
-its accuracy against the number of training images, compared with a convolutional network. It takes a minute on one
+its accuracy against the number of training images, compared with a convolutional network. It takes four minutes on one
 core; `smoke` takes seconds and learns nothing.
 """
 
@@ -30,7 +30,7 @@ VARIANTS = {
     "l16": "ViT-L/16",
     "l32": "ViT-L/32",
     "h14": "ViT-H/14",
-    "cpu": "Fashion-MNIST, 49 patches, three layers of width 48: a minute on one core",
+    "cpu": "Fashion-MNIST, 49 patches, three layers of width 48: four minutes on one core",
     "smoke": "seconds: shows that everything runs, learns nothing",
 }
 PRE_NORM = (("norm", "self_attention", "dropout", "residual"), ("norm", "feed_forward", "dropout", "residual"))
@@ -111,14 +111,14 @@ def cpu() -> ConfigDict:
     config.model.update(num_classes=10, dropout_rate=0.1)
     config.model.encoder.unroll = True
     config.training = {
-        "steps": 800,
+        "steps": 4000,
         "batch_size": 64,
         "learning_rate": 0.01,
         "optimizer": {"kind": "adamw", "b2": 0.999, "epsilon": 1e-8, "weight_decay": 0.05},
         "schedule": {"kind": "cosine", "warmup_steps": 100},
         "clip_norm": 1.0,
-        "checkpoint_every": 800,
-        "eval_every": 800,
+        "checkpoint_every": 4000,
+        "eval_every": 4000,
         "log_every": 50,
         "eval_batches": 4,
         "keep": 1,
