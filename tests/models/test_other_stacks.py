@@ -337,7 +337,7 @@ def test_invalid_combinations_are_refused(sections, message, small_config):
 
 @pytest.mark.parametrize("kind", ["cross_layer", "value_residual"])
 def test_a_funnel_refuses_layers_that_hand_over_values(kind, small):
-    with pytest.raises(ConfigError, match=r"^self_attention.kind: \w+ needs layers of one length"):
+    with pytest.raises(ConfigError, match=r"^model.encoder.self_attention.kind: \w+ needs layers of one length"):
         small(encoder={"kind": "funnel", "num_layers": 3, "self_attention": {"kind": kind}})
 
 
