@@ -7,7 +7,7 @@ import difflib
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -162,8 +162,7 @@ def stale_option(parser: Parser, *, default: str) -> None:
     """Adds `--stale`, with the command's own default."""
     parser.add_argument(
         "--stale",
-        type=one_of("rerun", "keep"),
-        choices=("rerun", "keep"),
+        **one_of("rerun", "keep"),
         default=default,
         help="finished trials whose code or data have changed: keep them and mark them as stale, or run them again; "
         f"trials that cannot be compared are always kept (see status --stale; default: {default})",
@@ -199,15 +198,15 @@ def _at_least(least: int, text: str, expected: str) -> int:
     return value
 
 
-def one_of(*names: str) -> Callable[[str], str]:
-    """The parser of one of these names, whose error offers the nearest."""
+def one_of(*names: str) -> dict[str, Any]:
+    """The `type` and `choices` of an argument that is one of these names. Its error offers the nearest."""
 
     def name(text: str) -> str:
         if text not in names:
             raise argparse.ArgumentTypeError(f"no such choice: {text!r}{nearest(text, names)}")
         return text
 
-    return name
+    return {"type": name, "choices": names}
 
 
 def expanded(text: str) -> str:
@@ -216,7 +215,7 @@ def expanded(text: str) -> str:
 
 
 def place(text: str) -> Path:
-    """Parses the path of a file or folder, `expanded`.
+    """Parses the path of a file or folder, with a leading ~ `expanded`.
 
     An empty path, which Python reads as the current folder, raises an error.
     """

@@ -15,7 +15,7 @@ SHELLS = ("bash", "zsh", "tcsh")
 
 
 def options(parser: Parser) -> None:
-    parser.add_argument("shell", type=one_of(*SHELLS), choices=SHELLS, help="the shell")
+    parser.add_argument("shell", **one_of(*SHELLS), help="the shell")
 
 
 def run(arguments: argparse.Namespace, overrides: Overrides) -> int:

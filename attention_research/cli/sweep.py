@@ -33,12 +33,7 @@ def options(parser: Parser) -> None:
         help="train runs that differ only in seed, learning rate, dropout or label smoothing in one program; all "
         "see the batches of the first seed, or of training.data_seed if it is set",
     )
-    parser.add_argument(
-        "--search",
-        type=one_of("random", "tpe"),
-        choices=("random", "tpe"),
-        help="search: Optuna draws one candidate after another",
-    )
+    parser.add_argument("--search", **one_of("random", "tpe"), help="search: Optuna draws one candidate after another")
     parser.add_argument(
         "--trials", type=positive, metavar="N", help="total number of candidates of a search, including earlier calls"
     )

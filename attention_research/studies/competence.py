@@ -1,8 +1,8 @@
 """Competence: decides whether the models of a study have learned their task, before a claim about them is judged.
 
-A study sets criteria. A criterion names a reference row, a metric, and what the row must beat: a floor or an absolute
-line. A floor is the score of a simple baseline on the same data, such as a trigram model, copying the source or the
-most frequent class (`Results.floor`). A claim of kind "count" or "exact" needs no trained model. Any other claim is
+A study sets criteria. A criterion names a reference row, a metric, and what the row must beat: a floor or a fixed
+threshold. A floor is the score of a simple baseline on the same data, such as a trigram model, copying the source or
+the most frequent class (`Results.floor`). A claim of kind "count" or "exact" needs no trained model. Any other claim is
 refused unless every criterion that the study sets for it is met. A claim over several tasks is judged on the learned
 tasks.
 """
@@ -37,8 +37,8 @@ class Competence:
 
     ``row`` is the reference row and ``key`` its metric, such as "evaluate.perplexity". Of a metric that is a list (by
     depth or by length), the best entry counts. The mean over seeds must be better than the ``floor`` by at least
-    ``margin`` in the metric's unit, or reach the absolute ``line``. A floor is a name of `Results.floor`, the name of a
-    number of the same stage ("majority"), or the id of a row. ``higher`` is True if higher numbers are better. A row
+    ``margin`` in the metric's unit, or reach the threshold ``line``. A floor is a name of `Results.floor`, the name of
+    a number of the same stage ("majority"), or the id of a row. ``higher`` is True if higher numbers are better. A row
     with a diverged run meets no criterion.
 
     ``claims`` are the claims that need this criterion (empty: all claims of the study about trained models). ``rows``
@@ -133,13 +133,8 @@ def of_claim(study: Study, claim: Mapping[str, str], scale: str = "") -> tuple[C
     """
     if claim.get("kind") in UNTRAINED_KINDS or claim["id"] in study.untrained or study.competence == ():
         return ()
-    criteria = (
-        criterion for criterion in study.competence or () if not criterion.claims or claim["id"] in criterion.claims
-    )
-    return (
-        tuple(criterion for criterion in criteria if not scale or not criterion.scales or scale in criterion.scales)
-        or None
-    )
+    criteria = (one for one in study.competence or () if not one.claims or claim["id"] in one.claims)
+    return tuple(one for one in criteria if not scale or not one.scales or scale in one.scales) or None
 
 
 def reached(results: Results, criterion: Competence, row: str | None = None) -> Met:
@@ -175,10 +170,7 @@ def _floor(results: Results, criterion: Competence, row: str) -> float | None:
 
 def _tasks(criteria: Sequence[Competence]) -> list[list[Competence]]:
     """The criteria grouped by their rows: one group is a task. A task is learned if all of its criteria are met."""
-    return [
-        [criterion for criterion in criteria if criterion.rows == rows]
-        for rows in dict.fromkeys(criterion.rows for criterion in criteria)
-    ]
+    return [[one for one in criteria if one.rows == rows] for rows in dict.fromkeys(one.rows for one in criteria)]
 
 
 def _learned(results: Results, task: Sequence[Competence]) -> bool:
@@ -228,11 +220,7 @@ def narrowed(results: Results, claim: Mapping[str, str]) -> Results:
 
 def missed(results: Results, row: str) -> list[Met]:
     """The criteria of the study that a row does not meet, among those whose metric it has."""
-    criteria = [
-        criterion
-        for criterion in results.study.competence or ()
-        if criterion.covers(row) and results.values(row, criterion.key)
-    ]
+    criteria = [one for one in results.study.competence or () if one.covers(row) and results.values(row, one.key)]
     return [one for one in (reached(results, criterion, row) for criterion in criteria) if not one.met]
 
 

@@ -91,9 +91,8 @@ def search(
         candidates = Candidates(study, draws, Folder(workdir), goal, rungs)
         failed = candidates.run(crew, total)
         found = _sorted(candidates.results(), goal)
-        owner = study_folder.identity(
-            study, "sweep"
-        )  # the identity of `found`'s study would list the rows drawn so far
+        # The identity of the study of `found` would list the rows drawn so far.
+        owner = study_folder.identity(study, "sweep")
         summary = {**publish(found, workdir), **owner, "failed": failed, "best": _best(found, goal)}
         write_json(workdir / study_folder.SUMMARY, summary)
     return answer(summary, as_json=as_json)
