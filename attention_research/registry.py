@@ -599,6 +599,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "characters": "attention_research.tasks.characters:CharactersEvaluation",
         "programs": "attention_research.tasks.programs:ProgramEvaluation",
         "text_to_text": "attention_research.tasks.text_to_text_evaluation:TextToTextEvaluation",
+        "label_likelihood": "attention_research.tasks.label_likelihood:LabelLikelihoodEvaluation",
         "naming": "attention_research.tasks.naming:NamingEvaluation",
         "error_rate": "attention_research.tasks.error_rate:ErrorRateEvaluation",
         "classification": "attention_research.tasks.classification:ClassificationEvaluation",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import sacrebleu
 
 from attention_research.signatures import Positive
@@ -33,6 +34,10 @@ class Evaluation:
         average: Positive = 1,
     ):
         self.split, self.batch_size, self.examples, self.average = split, batch_size, examples, average
+
+    def batches(self, data: Any) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+        """By default, the batches of the examples that are scored."""
+        return data.evaluation_batches(self.split, self.batch_size, examples=self.examples)
 
     def floors(self, data: Any) -> dict[str, dict[str, float]]:
         """{}: by default, the only floors are those of the data (`tasks.floors`)."""

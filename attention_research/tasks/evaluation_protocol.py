@@ -181,6 +181,10 @@ class ScoresTexts(Described, Protocol):
 class ReadsOutputs(Described, Protocol):
     """Scores outputs of the model. The id -1 marks a row that only fills the batch."""
 
+    def batches(self, data: Any) -> Iterable[tuple[np.ndarray, Mapping[str, Any]]]:
+        """(ids [B], batch) that the model reads. By default, the ids are those of the examples of the data."""
+        ...
+
     def outputs(self, model: Any, batch: Mapping[str, Array]) -> dict[str, Array]:
         """A batch of the data -> arrays with the batch as their first axis. A pure function, traced by `jax.jit`."""
         ...

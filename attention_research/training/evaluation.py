@@ -207,7 +207,7 @@ def _evaluate_one(trained: Trained, replica: int, report: Callable[[str], None] 
     for name, one in further.items():
         check_model(trainer, f"evaluations.{name}", one, kinds[name])
         check_not_empty(data, one.split, f"evaluations.{name}.split")
-    read = lambda one: trained.outputs(model, batches_of(one, data), one)
+    read = lambda one: trained.outputs(model, one.batches(data), one)
     losses = mean_losses(trainer.evaluation_step(replica), trained.placed_model(replica), batches_of(evaluation, data))
     written = written_once(data, lambda batches, sources: trained.translations(model, batches, sources))
     scores = scores_of(evaluation, data, written, read, report)

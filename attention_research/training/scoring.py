@@ -103,7 +103,7 @@ def scores_of(
 ) -> dict[str, Any]:
     """The scores of one evaluation and their "summary". For texts also "sentences" (their number) and "samples".
 
-    `written` and `outputs` return the results of `texts_of` and `outputs_of` for the batches of an evaluation.
+    `written` and `outputs` return the results of `texts_of` and `outputs_of` for an evaluation.
     """
     if isinstance(evaluation, ReadsOutputs):
         scores: dict[str, Any] = dict(evaluation.score(outputs(evaluation), data))
@@ -175,7 +175,7 @@ class FurtherEvaluations:
         written = written_once(data, lambda batches, sources: texts_of(translate, data, batches, sources))
         for name, evaluation in self.evaluations.items():
             read = lambda batch, name=name: self._read[name](model, batch, mine)
-            outputs = lambda one, read=read: outputs_of(read, batches_of(one, data))
+            outputs = lambda one, read=read: outputs_of(read, one.batches(data))
             scores = scores_of(evaluation, data, written, outputs, lambda line: None)
             numbers = {
                 f"{name}.{one.name}": float(scores[one.name]) for one in evaluation.metrics if one.name in scores

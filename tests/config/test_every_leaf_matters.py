@@ -212,6 +212,7 @@ ELSEWHERE = {
     ("task", "rationale"): "tests/tasks/test_rationale.py",
     ("evaluation", "perplexity"): "tests/tasks/test_perplexity.py",
     ("evaluation", "text_to_text"): "tests/tasks/test_text_to_text.py",
+    ("evaluation", "label_likelihood"): "tests/tasks/test_label_likelihood.py",
     ("evaluation", "naming"): "tests/tasks/test_naming_scores.py",
     ("evaluation", "classification"): "tests/tasks/test_classification.py",
     ("evaluation", "rationale"): "tests/tasks/test_rationale.py",
