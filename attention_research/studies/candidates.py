@@ -1,7 +1,7 @@
-"""Passes the candidates of a search from Optuna to a crew, and their results back to Optuna.
+"""Passes the candidates of a search from Optuna to an executor, and their results back to Optuna.
 
-When the crew has room for a trial, it requests one, and Optuna draws it with the results known at that time. No trial
-waits for another.
+When the executor has room for a trial, it requests one, and Optuna draws it with the results known at that time. No
+trial waits for another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from attention_research.studies.objectives import Objective, with_validation_los
 from attention_research.studies.progress import Progress
 from attention_research.studies.results import Results
 from attention_research.studies.run import prepare_data, say
-from attention_research.studies.runners.crew import run as run_crew
+from attention_research.studies.runners.loop import run as run_trials
 from attention_research.studies.study import Study
 from attention_research.studies.sweep import rows_of
 from attention_research.studies.trial_folders import Folder, read_result, write_json
@@ -49,16 +49,16 @@ class Candidates:
         self.prepared: list[Any] = []
         self.looked = 0.0
 
-    def run(self, crew: Any, total: int) -> list[dict[str, str]]:
+    def run(self, executor: Any, total: int) -> list[dict[str, str]]:
         """Runs candidates until `total` are drawn, over all sessions. Returns the failed ones."""
         coming = self._coming(total)
-        first = next(coming, None)  # errors of all candidates, or of the data, are raised before the crew starts
+        first = next(coming, None)  # errors of all candidates, or of the data, are raised before the executor starts
         if first is None:
             return []
         folders = itertools.chain([first], coming)
         try:
             with self.progress:
-                outcome = run_crew(crew, folders, self.folder.workdir, self._report, self._tick)
+                outcome = run_trials(executor, folders, self.folder.workdir, self._report, self._tick)
         except KeyboardInterrupt:
             raise RunError(f"stopped; the same command continues from {self.folder.workdir}") from None
         failed = [(self.planned[path], line) for path, line in outcome.items() if line != "done"]

@@ -21,7 +21,7 @@ from attention_research.studies.study import Stage
 #: A placeholder in planned configs for the trial's folder, which the worker fills in.
 TRIAL = "{trial}"
 #: Names of other stages, under which a trial stores numbers. A fine-tuning cannot have them.
-TAKEN = ("train", "evaluate", "measure", "deal", "inspect", "finetune")
+TAKEN = ("train", "evaluate", "measure", "split", "inspect", "finetune")
 
 
 def finetune(

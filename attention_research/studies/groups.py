@@ -1,6 +1,6 @@
 """Groups of trials that are trained together: trials that differ only in seeds and scalars are replicas of one run.
 
-The joint run is a trial under ``groups/`` in the study's folder, with the stages "train" and "deal". The stage "deal"
+The joint run is a trial under ``groups/`` in the study's folder, with the stages "train" and "split". The stage "split"
 splits the run: each trial's folder becomes that of a trained run, and the trial continues from there. If a group cannot
 train, because a replica diverges or the memory does not suffice, its trials train separately.
 """
@@ -78,8 +78,8 @@ def _group(found: list[tuple[Trial, Config]], folder: Folder) -> Group:
         if member.identity != config.identity:
             raise ConfigError(f"trial {trial.id}: what it would be in a group is another trial")
     address = digest([trial.stages[0]["address"] for trial in trials])
-    deal = {"trials": [os.path.relpath(folder.trial(trial), folder.group(address)) for trial in trials]}
-    stages = (trials[0].stages[0], {"kind": "deal", "settings": deal, "function": None})
+    settings = {"trials": [os.path.relpath(folder.trial(trial), folder.group(address)) for trial in trials]}
+    stages = (trials[0].stages[0], {"kind": "split", "settings": settings, "function": None})
     names = ", ".join(dict.fromkeys(trial.name for trial in trials))
     return Group(
         dataclasses.replace(
@@ -105,7 +105,7 @@ def _each_best(config: Config) -> list[tuple[str, Any]]:
 
 
 class InOrder:
-    """Iterates over the folders of trials in the order in which they may run, for `runners.crew.run`.
+    """Iterates over the folders of trials in the order in which they may run, for `runners.loop.run`.
 
     The members of a group come right after it and before other groups, so that rows finish one after the other.
     `folders` maps the id of each trial to its folder, `groups` the folder of each group to the group. The iterator
@@ -138,14 +138,14 @@ class InOrder:
             yield coming.pop(0) if coming else None
 
 
-def deal(stage: dict[str, Any], config: Config, folder: Path) -> dict[str, Any]:
-    """The stage "deal" of a joint trial: writes each trained replica, with its result, to the folder of its trial."""
+def split(stage: dict[str, Any], config: Config, folder: Path) -> dict[str, Any]:
+    """The stage "split" of a joint trial: writes each trained replica, with its result, to the folder of its trial."""
     from attention_research.studies.worker import begin
+    from attention_research.training import split_replicas
     from attention_research.training.run import final_loss
-    from attention_research.training.split_replicas import deal as dealt
 
     folders = [folder / relative for relative in stage["settings"]["trials"]]
-    dealt(folder, config, folders)
+    split_replicas.split(folder, config, folders)
     train = json.loads(next((folder / "stages").glob("*.json")).read_text(encoding="utf-8"))
     for member in folders:
         trial = json.loads((member / "trial.json").read_text(encoding="utf-8"))

@@ -114,7 +114,7 @@ class Progress:
         self.states[folder or self.folder.trial(trial)] = State(trial)
 
     def report(self, folder: Path, state: str, line: str) -> None:
-        """Shows the new state of a trial, one of those of `runners.crew`."""
+        """Shows the new state of a trial, one of those of `runners.loop`."""
         shown = self.states[folder]
         shown.state = "starting" if state == "running" else state
         self._update(folder, shown)

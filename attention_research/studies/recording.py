@@ -16,8 +16,8 @@ from attention_research.studies.footnotes import markdown_table
 from attention_research.studies.night import Work, planned
 from attention_research.studies.priority import lowest
 from attention_research.studies.run import Stopped, refuse_installed, refuse_modified_tree, run_study, say
-from attention_research.studies.runners.crew import Terminated, terminate_as_interrupt
 from attention_research.studies.runners.deadline import Deadline
+from attention_research.studies.runners.loop import Terminated, terminate_as_interrupt
 from attention_research.studies.trial_folders import Folder
 from attention_research.training.failure import line_of
 from attention_research.training.workdir import Busy, json_text

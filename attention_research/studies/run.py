@@ -19,10 +19,10 @@ from attention_research.errors import RunError
 from attention_research.studies import finetuning, floors, results, study_folder, table_record
 from attention_research.studies.loading import load_study
 from attention_research.studies.progress import Progress
-from attention_research.studies.runners import find_crew
-from attention_research.studies.runners.crew import Terminated
-from attention_research.studies.runners.crew import run as run_crew
+from attention_research.studies.runners import find_executor
 from attention_research.studies.runners.deadline import Deadline
+from attention_research.studies.runners.loop import Terminated
+from attention_research.studies.runners.loop import run as run_trials
 from attention_research.studies.staleness import Stale, states_of
 from attention_research.studies.study import Study
 from attention_research.studies.summary import answer, publish
@@ -96,7 +96,7 @@ def run_study(
     jobs = None if jobs is None else _at_least_one("jobs", jobs)
     if stale not in ("keep", "rerun"):
         raise ConfigError(f"stale: {stale!r} is neither keep nor rerun")
-    crew = find_crew(runner, jobs=jobs, **(machines or {}))
+    executor = find_executor(runner, jobs=jobs, **(machines or {}))
     trials = recordable = floors.plan_with_floors(study, scale, study.rows_at(scale), seeds, fingerprint())
     if record and seeds is not None:
         recordable = floors.plan_with_floors(study, scale, study.rows_at(scale), None, fingerprint())
@@ -113,7 +113,7 @@ def run_study(
             todo = pending(chosen, folder, stale)
             say(_heading(study, scale, chosen, todo, workdir))
             prepare_data(todo)
-            failed = _run(crew, chosen, todo, folder, deadline, rerun=stale == "rerun", together=size.replicas)
+            failed = _run(executor, chosen, todo, folder, deadline, rerun=stale == "rerun", together=size.replicas)
         found = results.collect(study, scale, trials, folder, say)
         summary = {**publish(found, workdir), "failed": failed}
         write_json(workdir / study_folder.SUMMARY, summary)
@@ -152,7 +152,7 @@ def pending(trials: list[Trial], folder: Folder, stale: str) -> list[Trial]:
 
 
 def _run(
-    crew: Any,
+    executor: Any,
     trials: list[Trial],
     todo: list[Trial],
     folder: Folder,
@@ -171,7 +171,7 @@ def _run(
         with Progress(shown, folder, done) as progress:
             order = _in_order(todo, folder, folders, progress) if together else None
             wanted, report = (order, order.report) if order else (folders.values(), progress.report)
-            outcome = run_crew(crew, wanted, folder.workdir, report, progress.tick, deadline=deadline)
+            outcome = run_trials(executor, wanted, folder.workdir, report, progress.tick, deadline=deadline)
     except KeyboardInterrupt as stop:
         number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
         raise Stopped(f"stopped; the same command continues from {folder.workdir}", number) from None

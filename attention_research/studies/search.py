@@ -30,7 +30,7 @@ from attention_research.studies.draws import Draws, load_optuna
 from attention_research.studies.halving import Halving
 from attention_research.studies.objectives import VALIDATION_LOSS, Objective, check_split, read_objective
 from attention_research.studies.results import Results
-from attention_research.studies.run import RUNS, find_crew, say
+from attention_research.studies.run import RUNS, find_executor, say
 from attention_research.studies.study import Row, Scale, Study, digest
 from attention_research.studies.summary import answer, publish
 from attention_research.studies.sweep import shell_command
@@ -77,7 +77,7 @@ def search(
     check_split(goal, base)
     rungs = None if halving is None else Halving(halving, training["eval_every"])
     load_optuna()
-    crew = find_crew(runner, jobs=jobs, **(machines or {}))
+    executor = find_executor(runner, jobs=jobs, **(machines or {}))
     given = [config, list(over), [[k, repr(v)] for k, v in overrides], kind, halving, objective]
     name = digest([*given, base.identity])  # an edited config file begins another search
     workdir = workdir or RUNS / f"search-{Path(split(config)[0]).stem}-{name[:8]}"
@@ -89,7 +89,7 @@ def search(
         total = trials or math.prod(len(values) for values in only_values(axes).values())
         say(f"{study.title} · {total} candidates, {draws.count()} already drawn · {workdir}")
         candidates = Candidates(study, draws, Folder(workdir), goal, rungs)
-        failed = candidates.run(crew, total)
+        failed = candidates.run(executor, total)
         found = _sorted(candidates.results(), goal)
         # The identity of the study of `found` would list the rows drawn so far.
         owner = study_folder.identity(study, "sweep")

@@ -207,10 +207,10 @@ def _measure(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]
     return dereference(stage["function"])(**settings)
 
 
-def _deal(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
-    from attention_research.studies.groups import deal
+def _split(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
+    from attention_research.studies.groups import split
 
-    return deal(stage, config, folder)
+    return split(stage, config, folder)
 
 
 def _finetune(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
@@ -230,7 +230,7 @@ STAGES = {
     "train": _train,
     "evaluate": _evaluate,
     "measure": _measure,
-    "deal": _deal,
+    "split": _split,
     "finetune": _finetune,
     "floors": _floors,
 }

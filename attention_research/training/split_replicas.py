@@ -1,4 +1,4 @@
-"""Splits a finished run with replicas into single runs (`deal`)."""
+"""Splits a finished run with replicas into single runs (`split`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from attention_research.training.trainer import Trainer
 from attention_research.training.workdir import json_text, load_config, locked, write_json, write_text
 
 
-def deal(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
+def split(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
     """Writes each replica of the run of `config` in `workdir` to its own folder, as if it had been a single run.
 
     A folder receives the config.json of the replica, the environment.json of the run with "replica" and "replicas", the
@@ -45,23 +45,23 @@ def deal(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
         whole = stack.enter_context(Checkpoints(workdir))
         if whole.latest() != steps:
             raise RunError(f"{workdir}: the run has not finished ({whole.latest() or 0} of {steps} steps)")
-        dealt = []
+        singles = []
         for replica, (folder, member) in enumerate(zip(folders, members, strict=True)):
             stack.enter_context(locked(folder))
             claim(folder, member)
             _write_texts(workdir, folder, replica, len(members))
             settings, criterion = build(member.resolved["training"], "training")(), criterion_of(member)
-            dealt.append(stack.enter_context(Checkpoints(folder, settings, criterion=criterion)))
-            dealt[-1].clean()
+            singles.append(stack.enter_context(Checkpoints(folder, settings, criterion=criterion)))
+            singles[-1].clean()
         execution = Trainer(config, alone=True).execution
         one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), execution.abstract)
         shardings = state_shardings(one, execution.mesh)
         for step in filter(whole.whole, whole.steps()):
-            without = [replica for replica, own in enumerate(dealt) if step not in own.steps()]
+            without = [replica for replica, own in enumerate(singles) if step not in own.steps()]
             state = whole.restore(step, execution.abstract) if without else None
             for replica in without:
                 mine = jax.tree.map(lambda x, replica=replica: x[replica], state)
-                dealt[replica].save(step, jax.device_put(mine, shardings))
+                singles[replica].save(step, jax.device_put(mine, shardings))
 
 
 def _write_texts(workdir: Path, folder: Path, replica: int, replicas: int) -> None:

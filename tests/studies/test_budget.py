@@ -30,13 +30,13 @@ from attention_research.studies.budget import (
 )
 from attention_research.studies.budget_page import page
 from attention_research.studies.columns import LOSS
-from attention_research.studies.runners.crew import run as run_crew
+from attention_research.studies.runners.loop import run as run_trials
 from attention_research.studies.runners.supervision import Ending
 from attention_research.studies.study import evaluate, train
 from tests.tiers import fast_are
 
 CONFIG = "configs/translation/transformer.py:smoke"
-loop = sys.modules[run_crew.__module__]
+loop = sys.modules[run_trials.__module__]
 BASE = Budget("base", gain=0.01, doublings=4)
 
 
@@ -184,7 +184,7 @@ def test_a_stretched_schedule_has_the_rates_of_the_shorter_one(kind):
     assert long.max() == pytest.approx(short[:200].max(), rel=0.03)
 
 
-class Crew:
+class Executor:
     """Ends each trial at once with the validation losses of `losses(row, given)`, which are NaN if it diverged."""
 
     jobs = 1
@@ -243,12 +243,12 @@ def losses(row, training):
     return [lowest + 1, lowest, lowest + 0.5]
 
 
-def find(workdir, crew, study=STUDY, recorded=None, **options):
+def find(workdir, executor, study=STUDY, recorded=None, **options):
     """The budget's document, without data, pictures or waiting. `recorded` stands for the study's own trials."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "prepare_data", lambda trials: None)
         patch.setattr(run, "fingerprint", lambda: "sources")
-        patch.setattr(run, "find_crew", lambda runner, **settings: crew)
+        patch.setattr(run, "find_executor", lambda runner, **settings: executor)
         patch.setattr(budgeting, "fingerprint", lambda: "sources")
         patch.setattr(budgeting._Search, "recorded", lambda search: recorded or {})
         patch.setattr(figures, "draw", lambda found, folder: [])
@@ -258,15 +258,15 @@ def find(workdir, crew, study=STUDY, recorded=None, **options):
 
 @pytest.fixture(scope="module")
 def ran_before(tmp_path_factory, root):
-    """(the folder, the crew, the document) of a finished budget."""
-    workdir, crew = tmp_path_factory.mktemp("budget"), Crew(losses)
+    """(the folder, the executor, the document) of a finished budget."""
+    workdir, executor = tmp_path_factory.mktemp("budget"), Executor(losses)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        return workdir, crew, find(workdir, crew)
+        return workdir, executor, find(workdir, executor)
 
 
 def test_a_budget_is_found(ran_before):
-    _, crew, found = ran_before
+    _, executor, found = ran_before
     (part,) = found["budgets"]
     assert [(family["row"], family["rows"], family["best"]) for family in part["families"]] == [
         ("base", ["base", "same"], 1.0),
@@ -289,7 +289,7 @@ def test_a_budget_is_found(ran_before):
         "training.learning_rate": 0.8,
     }  # fmt: skip
     assert part["families"][1]["overrides"]["training.learning_rate"] == 0.2
-    assert sorted(crew.started) == sorted([
+    assert sorted(executor.started) == sorted([
         ("base-rate-0.5-steps-1", 0.2, 40), ("base-rate-1-steps-1", 0.4, 40), ("base-rate-2-steps-1", 0.8, 40),
         ("wild-rate-0.5-steps-1", 0.1, 40), ("wild-rate-1-steps-1", 0.2, 40), ("wild-rate-2-steps-1", 0.4, 40),
         ("base-rate-1-steps-0.5", 0.2828, 20), ("base-rate-1-steps-2", 0.5657, 80), ("base-rate-1-steps-4", 0.8, 160),
@@ -301,13 +301,13 @@ def test_the_trials_of_a_scale_with_stages_of_its_own_train_only(tmp_path):
     plain = {"stages": (train, evaluate), "columns": (LOSS,), "reference": "base", "decided_by": LOSS}
     size = dataclasses.replace(STUDY.scale("cpu"), **plain)
     study = dataclasses.replace(STUDY, stages=(evaluate,), scales={"cpu": size})
-    crew = Crew(losses)
-    assert find(tmp_path, crew, study, rows=["same"])["budgets"][0]["steps"] == 160 and len(crew.started) == 7
+    executor = Executor(losses)
+    assert find(tmp_path, executor, study, rows=["same"])["budgets"][0]["steps"] == 160 and len(executor.started) == 7
 
 
 def test_repeating_the_command_runs_nothing(ran_before):
     workdir, _, found = ran_before
-    again = Crew(losses)
+    again = Executor(losses)
     assert find(workdir, again) == found and again.started == []
 
 
@@ -325,28 +325,30 @@ def test_a_recorded_row_says_how_much_slower_it_is(ran_before):
         return {"stages": stages, "diverged": None}
 
     recorded = {"base": [result(8.0, 7.0)], "same": [result(2.0, 11.0), result(2.0, 13.0)]}
-    found = find(ran_before[0], Crew(losses), recorded=recorded)
+    found = find(ran_before[0], Executor(losses), recorded=recorded)
     seconds = {row["row"]: round(3600 * row["hours_a_seed"], 6) for row in found["rows"]}
     assert seconds == {"base": 15 + 40 + 7, "same": 15 + 4 * 40 + 12, "wild": 15 + 40 + 11, "longer": 15 + 120 + 11}
     assert found["evaluated"]
 
 
 def test_only_the_families_that_are_asked_for(ran_before):
-    (part,) = find(ran_before[0], Crew(losses), rows=["same"])["budgets"]
+    (part,) = find(ran_before[0], Executor(losses), rows=["same"])["budgets"]
     assert [family["row"] for family in part["families"]] == ["base"]
 
 
 def test_a_reference_that_diverges_is_one_line(tmp_path):
     with pytest.raises(RunError, match="base diverged at each of its rates; give the budget lower ones"):
-        find(tmp_path, Crew(lambda row, training: [math.nan]), rows=["base"])
+        find(tmp_path, Executor(lambda row, training: [math.nan]), rows=["base"])
 
 
 def test_a_trial_that_fails_runs_again(tmp_path):
     with pytest.raises(RunError, match="3 of 6 trials failed: no memory; the same command runs them again"):
-        find(tmp_path, Crew(lambda row, training: None if row == "wild" else losses(row, training)), rows=["longer"])
-    crew = Crew(lambda row, training: [1.0])
-    assert find(tmp_path, crew)["budgets"][0]["families"][1]["best"] == 1.0
-    assert sum(row.startswith("wild") for row, *_ in crew.started) == 3
+        find(
+            tmp_path, Executor(lambda row, training: None if row == "wild" else losses(row, training)), rows=["longer"]
+        )
+    executor = Executor(lambda row, training: [1.0])
+    assert find(tmp_path, executor)["budgets"][0]["families"][1]["best"] == 1.0
+    assert sum(row.startswith("wild") for row, *_ in executor.started) == 3
 
 
 def test_the_page_shows_the_lines_to_write(ran_before):

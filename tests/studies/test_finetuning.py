@@ -198,7 +198,7 @@ def test_progress_says_which_fine_tuning_and_its_own_steps(trial, monkeypatch):
 def test_members_of_a_group_are_fine_tuned_one_by_one():
     trials = planned(finetune("topics", TOPICS), rows=1, seeds=3, replicas=True)
     (group,) = grouped(trials, Folder(Path("nowhere")))
-    assert [stage["kind"] for stage in group.trial.stages] == ["train", "deal"] and len(group.members) == 3
+    assert [stage["kind"] for stage in group.trial.stages] == ["train", "split"] and len(group.members) == 3
     assert {stage["kind"] for member in group.members for stage in member.stages[1:]} == {"evaluate", "finetune"}
     seeds = [resolve(member.stages[-1]["settings"]["given"]).resolved["training"]["seed"] for member in group.members]
     assert sorted(seeds) == [0, 1, 2]

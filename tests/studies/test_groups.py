@@ -27,7 +27,7 @@ def test_trials_that_differ_in_seeds_and_scalars_form_a_group(tmp_path):
     (group,) = grouped(trials, Folder(tmp_path))
     assert {trial.id for trial in group.members} == {trial.id for trial in trials} and len(trials) == 8
     assert group.trial.given["training"]["replicas"] == 8 and group.trial.name.startswith("8 together: learning_rate=")
-    assert [stage["kind"] for stage in group.trial.stages] == ["train", "deal"]
+    assert [stage["kind"] for stage in group.trial.stages] == ["train", "split"]
 
 
 def test_members_that_are_read_at_their_best_have_every_evaluation_kept(tmp_path):

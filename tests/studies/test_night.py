@@ -20,16 +20,16 @@ from attention_research.studies import run as runs
 from attention_research.studies.costs import Cost, Costs
 from attention_research.studies.groups import Group, InOrder
 from attention_research.studies.order import in_order
-from attention_research.studies.runners.crew import Terminated
-from attention_research.studies.runners.crew import run as run_crew
 from attention_research.studies.runners.deadline import Deadline
+from attention_research.studies.runners.loop import Terminated
+from attention_research.studies.runners.loop import run as run_trials
 from attention_research.studies.runners.supervision import Ending
 from attention_research.studies.trial_folders import Folder
 from attention_research.studies.trials import plan
 from attention_research.training import environment
 from attention_research.training.workdir import locked
 
-loop = sys.modules[run_crew.__module__]
+loop = sys.modules[run_trials.__module__]
 RUN = Path("runs/fake-table-quick")
 SECOND = '''"""A second table."""
 
@@ -43,7 +43,7 @@ STUDY = Study(rows=(Row("three", "three", settings={"value": 3.0}),), scales={"q
 '''
 
 
-class Crew:
+class Executor:
     """Runs trials in this process. Each ends after `looks` polls, or stops on request, as training does."""
 
     jobs = 1
@@ -65,8 +65,8 @@ class Crew:
 
 
 class Made:
-    def __init__(self, crew: Crew, folder: Path, trial: dict):
-        self.crew, self.folder, self.trial, self.seen = crew, folder, trial, 0
+    def __init__(self, executor: Executor, folder: Path, trial: dict):
+        self.executor, self.folder, self.trial, self.seen = executor, folder, trial, 0
 
     def begun(self) -> bool:
         return True
@@ -75,9 +75,9 @@ class Made:
         self.seen += 1
         if (self.folder / attempts.STOP).exists():
             return Ending("killed", "ended with status 143")
-        if self.seen < self.crew.looks:
+        if self.seen < self.executor.looks:
             return None
-        if (ended := self.crew.ends(self.trial["row"])) is not None:
+        if (ended := self.executor.ends(self.trial["row"])) is not None:
             return ended
         told = {name: self.trial[name] for name in ("id", "row", "seed", "point", "fingerprint")}
         told["program"] = fingerprints.measurements(self.trial["stages"])
@@ -89,7 +89,7 @@ class Made:
 
 @pytest.fixture
 def night(fake, monkeypatch):
-    """night(crew, arguments...) -> the exit status of `record` for two studies, without pictures or waiting."""
+    """night(executor, arguments...) -> the exit status of `record` for two studies, without pictures or waiting."""
     (fake / "fake/second.py").write_text(SECOND)
     monkeypatch.setattr(figures, "draw", lambda found, folder: [])
     monkeypatch.setattr(recording, "lowest", lambda: None)
@@ -97,8 +97,8 @@ def night(fake, monkeypatch):
 
     pages = lambda: list(fake.glob("fake/results/*/quick/table.md"))
 
-    def start(crew, *arguments):
-        monkeypatch.setattr(runs, "find_crew", lambda runner, **settings: crew)
+    def start(executor, *arguments):
+        monkeypatch.setattr(runs, "find_executor", lambda runner, **settings: executor)
         before = {page: page.stat().st_mtime_ns for page in pages()}
         status = main(["record", "--scale=quick", *arguments])
         for page in (one for one in pages() if before.get(one) != one.stat().st_mtime_ns):
@@ -119,43 +119,43 @@ def cells(text: str) -> dict[str, list[str]]:
 
 @pytest.mark.slow
 def test_all_studies_are_run_and_recorded_and_nothing_twice(night, fake, capsys):
-    crew = Crew()
-    assert night(crew, "--dry-run", "--hours=2") == 0
+    executor = Executor()
+    assert night(executor, "--dry-run", "--hours=2") == 0
     said = capsys.readouterr().out
     assert cells(said) == {"fake/table": ["2", "4", "0", "?", "0.00", "unknown"],
                            "fake/second": ["0", "1", "0", "?", "0.00", "unknown"]}  # fmt: skip
     assert "2 studies, 5 trials at quick: 0.00 hours, without 5 trials whose time is unknown" in said
-    assert crew.started == [] and not Path("runs").exists()
+    assert executor.started == [] and not Path("runs").exists()
 
-    assert night(crew) == 0
-    assert crew.started == ["one 0", "one 1", "two 0", "two 1", "three 0"]
+    assert night(executor) == 0
+    assert executor.started == ["one 0", "one 1", "two 0", "two 1", "three 0"]
     assert cells(capsys.readouterr().out)["fake/table"] == ["4", "0", "0", "0", "", ""]
     pages = {path.parents[1].name: path.read_text() for path in fake.glob("fake/results/*/quick/table.md")}
     recorded = {name: page.partition("\n## ")[0] for name, page in pages.items()}
     assert recorded == {name: Path(f"runs/fake-{name}-quick/table.md").read_text() for name in ("table", "second")}
 
-    assert night(crew) == 0 and len(crew.started) == 5
+    assert night(executor) == 0 and len(executor.started) == 5
     assert capsys.readouterr().out == "nothing is missing or stale at quick\n"
 
 
 def test_stale_trials_run_again_unless_they_are_kept(night, fake, capsys):
-    night(Crew())
+    night(Executor())
     for name, old, new in (("table", "0.5 * seed", "0.25 * seed"), ("second", "return {}", 'return {"one": 1}')):
         file = fake / "fake" / f"{name}.py"
         file.write_text(file.read_text().replace(old, new))
     capsys.readouterr()
-    assert night(Crew(), "--dry-run", "--stale=keep") == 0
+    assert night(Executor(), "--dry-run", "--stale=keep") == 0
     assert capsys.readouterr().out.startswith("nothing")
-    assert night(Crew(), "--dry-run", "--jobs=2") == 0
+    assert night(Executor(), "--dry-run", "--jobs=2") == 0
     found = cells(capsys.readouterr().out)
     assert found["fake/table"] == ["2", "0", "4", "2.00", "2.00", "trial"]  # recorded: one hour each, two at a time
     assert found["fake/second"] == ["0", "0", "1", "0.50", "2.50", "trial"]
-    crew = Crew()
-    assert night(crew, "fake/second") == 0 and crew.started == ["three 0"]
+    executor = Executor()
+    assert night(executor, "fake/second") == 0 and executor.started == ["three 0"]
 
 
 def test_a_failing_trial_and_a_broken_study_do_not_end_the_session(night, monkeypatch, capsys):
-    crew = Crew(ends=lambda row: Ending("failed", "no such thing") if row == "one" else None)
+    executor = Executor(ends=lambda row: Ending("failed", "no such thing") if row == "one" else None)
     write = recording.run_study
 
     def broken(study, **how):
@@ -164,7 +164,7 @@ def test_a_failing_trial_and_a_broken_study_do_not_end_the_session(night, monkey
         return write(study, **how)
 
     monkeypatch.setattr(recording, "run_study", broken)
-    assert night(crew) == 1
+    assert night(executor) == 1
     out, err = capsys.readouterr()
     assert cells(out)["fake/table"] == ["2", "2", "2", "1.00", "study", "no such thing"]
     assert cells(out)["fake/second"][-1] == "OSError: no place"
@@ -176,18 +176,18 @@ def test_a_table_takes_shared_trials_recorded_by_a_later_one(night, fake):
     twin = re.sub(r"rows=.*?, scales", "rows=FIRST.rows[:2], scales", twin).replace("nothing),)", "nothing),)")
     (fake / "fake/twin.py").write_text(twin.replace("stages=(measure(nothing),)", "stages=FIRST.stages"))
     fails = iter([Ending("failed", "once")])
-    crew = Crew(ends=lambda row: next(fails, None) if row == "two" else None)
-    assert night(crew) == 1 and crew.started.count("two 0") == 2
+    executor = Executor(ends=lambda row: next(fails, None) if row == "two" else None)
+    assert night(executor) == 1 and executor.started.count("two 0") == 2
     ours, theirs = (records.read(fake / f"fake/results/{name}/quick") for name in ("table", "twin"))
     assert ours == {**ours, **theirs} and len(ours) == 4
 
 
 def test_what_was_finished_before_a_kill_is_recorded_by_the_next_command(night, fake, capsys):
-    night(Crew(), "fake/second")
+    night(Executor(), "fake/second")
     run_study("fake/table", scale="quick")  # ... and the process is killed before it records
     assert not (fake / "fake/results/table").exists()
-    crew = Crew()
-    assert night(crew) == 0 and crew.started == []
+    executor = Executor()
+    assert night(executor) == 0 and executor.started == []
     assert (fake / "fake/results/table/quick/table.md").exists()
     assert cells(capsys.readouterr().out)["fake/table"][:3] == ["0", "0", "0"]
 
@@ -198,13 +198,13 @@ def test_a_signal_records_what_is_finished_and_prints_the_table(night, fake, cap
         if row == "two":
             raise stop
 
-    assert night(Crew(ends=ends)) == status
+    assert night(Executor(ends=ends)) == status
     out, err = capsys.readouterr()
     assert cells(out)["fake/table"][:3] == ["2", "0", "2"] and cells(out)["fake/second"][:3] == ["0", "0", "1"]
     assert "stopped; the same command goes on" in err.splitlines()[-1]
     assert {one["row"] for one in records.read(fake / "fake/results/table/quick").values()} == {"one"}
-    crew = Crew()
-    assert night(crew) == 0 and crew.started == ["two 0", "two 1", "three 0"]
+    executor = Executor()
+    assert night(executor) == 0 and executor.started == ["two 0", "two 1", "three 0"]
 
 
 def test_a_table_that_cannot_be_recorded_at_the_end_is_named(night, monkeypatch, capsys):
@@ -220,16 +220,16 @@ def test_a_table_that_cannot_be_recorded_at_the_end_is_named(night, monkeypatch,
         return run(study, **how)
 
     monkeypatch.setattr(recording, "run_study", full)
-    assert night(Crew(ends=ends), "fake/table") == 130
+    assert night(Executor(ends=ends), "fake/table") == 130
     assert "fake/table: not recorded: OSError: no place" in capsys.readouterr().err
 
 
 def test_a_study_at_work_elsewhere_is_skipped(night, capsys):
-    crew = Crew()
+    executor = Executor()
     with locked(RUN):
-        assert night(crew) == 0
+        assert night(executor) == 0
     out, err = capsys.readouterr()
-    assert crew.started == ["three 0"] and f"another process works in {RUN}: skipped" in err
+    assert executor.started == ["three 0"] and f"another process works in {RUN}: skipped" in err
     assert cells(out)["fake/table"][2] == "4"
 
 
@@ -241,15 +241,15 @@ def test_the_session_ends_in_time_and_stopped_trials_continue(night, monkeypatch
         return Deadline(100.0, needs, lambda: float(next(clock)))
 
     monkeypatch.setattr(recording, "Deadline", ticking)
-    crew = Crew(looks=20)
-    assert night(crew, "--hours=1", "fake/table", "fake/second") == 0
+    executor = Executor(looks=20)
+    assert night(executor, "--hours=1", "fake/table", "fake/second") == 0
     out, err = capsys.readouterr()
-    done = len(crew.started) - 1
+    done = len(executor.started) - 1
     assert not Path("experiments/fake/results/second").exists()  # nothing was recorded there
     assert 0 < done < 4 and cells(out)["fake/table"][:3] == [str(done), "0", str(4 - done)]
     assert cells(out)["fake/second"][:3] == ["0", "0", "1"]
     assert "stopped  loss 2.50  goes on next time: the time is over" in err
-    again = Crew()
+    again = Executor()
     assert night(again) == 0 and again.started == [*["one 0", "one 1", "two 0", "two 1"][done:], "three 0"]
 
 
@@ -262,7 +262,7 @@ def test_the_loop_starts_what_fits_and_ends_what_does_not_stop(tmp_path, monkeyp
         (folder / "trial.json").write_text(json.dumps({**trial, "stages": []}))
     now = [0.0]
 
-    class Deaf(Crew):
+    class Deaf(Executor):
         def start(self, folder):
             made = super().start(folder)
             if folder.name == "deaf":
@@ -276,7 +276,7 @@ def test_the_loop_starts_what_fits_and_ends_what_does_not_stop(tmp_path, monkeyp
 
     needs = {"long": 900.0, "short": 20.0, "deaf": 20.0}
     deadline = Deadline(600.0, lambda folder: needs[folder.name], lambda: now[0])
-    outcome = run_crew(Deaf(), folders, tmp_path, lambda *state: told.append(state[:2]), tick, deadline=deadline)
+    outcome = run_trials(Deaf(), folders, tmp_path, lambda *state: told.append(state[:2]), tick, deadline=deadline)
     assert outcome == {folders[1]: "done"}
     assert told[0] == (folders[0], "left") and told[-1] == (folders[2], "stopped")
     assert json.loads((folders[2] / attempts.STOP).read_text())["again"] is True
@@ -369,19 +369,19 @@ def test_a_wrong_order_file_is_one_line(tmp_path, monkeypatch, text, line):
     ],
 )
 def test_wrong_arguments_are_one_line(night, capsys, arguments, line):
-    assert night(Crew(), *arguments) == 2
+    assert night(Executor(), *arguments) == 2
     assert capsys.readouterr().err == f"error: {line}\n" and not Path("runs").exists()
 
 
 def test_a_modified_tree_is_refused_or_named_with_permission(night, fake, monkeypatch, capsys):
     monkeypatch.setattr(environment, "modified", lambda: ["a.py", "b.py", "c.py", "d.py"])
     line = "error: --record: modified files: a.py, b.py, c.py and 1 more; commit or stash them, or give --allow-dirty"
-    crew = Crew()
-    assert night(crew) == 2 and capsys.readouterr().err == f"{line}\n"
+    executor = Executor()
+    assert night(executor) == 2 and capsys.readouterr().err == f"{line}\n"
     assert main(["reproduce", "fake/table", "--scale=quick", "--record"]) == 2
-    assert capsys.readouterr().err == f"{line}\n" and crew.started == [] and not Path("runs").exists()
-    assert night(crew, "--dry-run") == 0
-    assert night(crew, "--allow-dirty") == 0
+    assert capsys.readouterr().err == f"{line}\n" and executor.started == [] and not Path("runs").exists()
+    assert night(executor, "--dry-run") == 0
+    assert night(executor, "--allow-dirty") == 0
     result = next(RUN.glob("trials/*/result.json"))
     told = json.loads(result.read_text())
     result.write_text(json.dumps({**told, "environment": {"modified": ["a.py"], "nice": 19}}))

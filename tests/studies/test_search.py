@@ -19,7 +19,7 @@ from attention_research.studies.axes import Choices, Range, parse_axis, read_axe
 from attention_research.studies.draws import Draws
 from attention_research.studies.halving import Lines
 from attention_research.studies.objectives import check_split, read_objective
-from attention_research.studies.runners.crew import run as run_crew
+from attention_research.studies.runners.loop import run as run_trials
 from attention_research.studies.runners.supervision import Ending
 from attention_research.studies.sweep import sweep_study
 from attention_research.training.workdir import json_text
@@ -28,10 +28,10 @@ CONFIG = "configs/translation/transformer.py:smoke"
 RATE = "training.learning_rate"
 VALIDATED = (("evaluation.split", "validation"),)
 EIGHT_STEPS = (("training.steps", "8"), ("training.eval_every", "1"))
-loop = sys.modules[run_crew.__module__]
+loop = sys.modules[run_trials.__module__]
 
 
-class Crew:
+class Executor:
     """Runs trials in this process, with one evaluation at each poll.
 
     `loss(given, step)` returns the loss. `ends(number, given)` may end the n-th started trial by an `Ending` or by
@@ -55,14 +55,14 @@ class Crew:
 
 
 class Made:
-    def __init__(self, crew: Crew, folder: Path, given: dict, number: int):
-        self.crew, self.folder, self.given, self.number, self.step = crew, folder, given, number, 0
+    def __init__(self, executor: Executor, folder: Path, given: dict, number: int):
+        self.executor, self.folder, self.given, self.number, self.step = executor, folder, given, number, 0
 
     def begun(self) -> bool:
         return True
 
     def ending(self) -> Ending | None:
-        ended = self.crew.ends(self.number, self.given)
+        ended = self.executor.ends(self.number, self.given)
         if ended is not None:
             return ended
         stop, training = self.folder / STOP, self.given["training"]
@@ -70,11 +70,11 @@ class Made:
         if not stopped:
             self.step += training.get("eval_every", training["steps"])
             with open(self.folder / "metrics.jsonl", "a") as file:
-                line = {"step": self.step, "split": "validation", "loss": self.crew.loss(self.given, self.step)}
+                line = {"step": self.step, "split": "validation", "loss": self.executor.loss(self.given, self.step)}
                 file.write(json_text(line) + "\n")
             if self.step < training["steps"]:
                 return None
-        loss = self.crew.loss(self.given, self.step)
+        loss = self.executor.loss(self.given, self.step)
         curves = {"validation": [[self.step, loss]]}
         stages = {} if stopped else {"train": {"loss": loss}, "evaluate": {"bleu": 50 - loss}}
         trial = json.loads((self.folder / "trial.json").read_text())
@@ -87,15 +87,15 @@ class Made:
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """run(crew, over, kind, ...) -> the summary of a search without data, pictures or waiting."""
+    """run(executor, over, kind, ...) -> the summary of a search without data, pictures or waiting."""
     monkeypatch.setattr(candidates, "prepare_data", lambda trials, seen: None)
     monkeypatch.setattr(candidates, "fingerprint", lambda: "sources")
     monkeypatch.setattr(candidates, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(figures, "draw", lambda found, folder: [])
     monkeypatch.setattr(loop, "_POLL_SECONDS", 0.0)
 
-    def start(crew, over, kind=None, *, config=CONFIG, workdir=tmp_path / "run", **options):
-        monkeypatch.setattr(search, "find_crew", lambda runner, **settings: crew)
+    def start(executor, over, kind=None, *, config=CONFIG, workdir=tmp_path / "run", **options):
+        monkeypatch.setattr(search, "find_executor", lambda runner, **settings: executor)
         status = search.search(config, over, kind, workdir=workdir, **options)
         assert status == 0
         return json.loads((workdir / "summary.json").read_text())
@@ -108,8 +108,8 @@ def rate(given, step=0):
     return float(given["training"]["learning_rate"])
 
 
-def rates(crew):
-    return [rate(given) for given in crew.started]
+def rates(executor):
+    return [rate(given) for given in executor.started]
 
 
 def journal(workdir):
@@ -180,7 +180,7 @@ def test_a_wrong_range_is_one_line(text, line):
 )  # fmt: skip
 def test_options_that_do_not_fit_are_one_line(run, tmp_path, options, line):
     with pytest.raises(ConfigError, match=f"^{re.escape(line)}$"):
-        run(Crew(rate), [f"{RATE}=1..9"], **{"kind": "random", **options})
+        run(Executor(rate), [f"{RATE}=1..9"], **{"kind": "random", **options})
     assert not (tmp_path / "run").exists()
 
 
@@ -188,7 +188,7 @@ def test_a_grid_takes_no_ranges_and_no_trials(run):
     with pytest.raises(ConfigError, match=r"^--over a=1\.\.3: ranges need --search=random or tpe$"):
         sweep_study(CONFIG, ["a=1..3"])
     with pytest.raises(ConfigError, match="^--trials=3: needs --search=random or tpe; without it all combinations"):
-        run(Crew(rate), [f"{RATE}=1,2"], trials=3, halving=2)
+        run(Executor(rate), [f"{RATE}=1,2"], trials=3, halving=2)
 
 
 def test_the_command_takes_them_and_says_what_is_missing(root):
@@ -218,23 +218,23 @@ def test_optuna_missing_is_one_line(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     line = "--search: Optuna is missing; pip install 'attention_research[search]'"
     with pytest.raises(ConfigError, match=f"^{re.escape(line)}$"):
-        run(Crew(rate), [f"{RATE}=1..9"], "random", trials=3)
+        run(Executor(rate), [f"{RATE}=1..9"], "random", trials=3)
     assert not (tmp_path / "run").exists()
 
 
 def test_trials_follow_the_table_and_the_options(run, capsys):
-    crew = Crew(rate)
-    summary = run(crew, [f"{RATE}=1e-3..1e-1:log", "model.dropout_rate=0,0.1"], "random", trials=5)
+    executor = Executor(rate)
+    summary = run(executor, [f"{RATE}=1e-3..1e-1:log", "model.dropout_rate=0,0.1"], "random", trials=5)
     found = {row["id"]: row["cells"]["search.validation_loss"]["mean"] for row in summary["rows"]}
-    assert list(found.values()) == sorted(rates(crew)) and len(found) == 5
-    assert summary["best"]["value"] == min(rates(crew)) and summary["best"]["objective"] == "search.validation_loss"
-    dropout = crew.started[rates(crew).index(min(rates(crew)))]["model"]["dropout_rate"]
-    options = f"--config.{RATE}={min(rates(crew))!r} --config.model.dropout_rate={dropout:g}"
+    assert list(found.values()) == sorted(rates(executor)) and len(found) == 5
+    assert summary["best"]["value"] == min(rates(executor)) and summary["best"]["objective"] == "search.validation_loss"
+    dropout = executor.started[rates(executor).index(min(rates(executor)))]["model"]["dropout_rate"]
+    options = f"--config.{RATE}={min(rates(executor))!r} --config.model.dropout_rate={dropout:g}"
     assert summary["best"]["options"] == options
     out = capsys.readouterr().out.splitlines()
     assert out[-1] == options and out[0].startswith("# sweep · sweep: Search of configs/translation/transformer.py")
     first = next(line for line in out if line.startswith("| learning_rate"))
-    assert first.startswith(f"| learning_rate={min(rates(crew))!r}, dropout_rate={dropout:g}")
+    assert first.startswith(f"| learning_rate={min(rates(executor))!r}, dropout_rate={dropout:g}")
 
 
 @pytest.mark.slow
@@ -242,10 +242,10 @@ def test_tpe_concentrates_on_good_regions(run, tmp_path):
     def bowl(given, step):
         return (given["model"]["dropout_rate"] - 0.3) ** 2
 
-    crews = [Crew(bowl), Crew(bowl)]
-    for number, crew in enumerate(crews):
-        run(crew, ["model.dropout_rate=0..0.9"], "tpe", trials=30, workdir=tmp_path / str(number))
-    drawn, again = [[given["model"]["dropout_rate"] for given in crew.started] for crew in crews]
+    executors = [Executor(bowl), Executor(bowl)]
+    for number, executor in enumerate(executors):
+        run(executor, ["model.dropout_rate=0..0.9"], "tpe", trials=30, workdir=tmp_path / str(number))
+    drawn, again = [[given["model"]["dropout_rate"] for given in executor.started] for executor in executors]
     assert len(drawn) == 30 and again == drawn
     away = [abs(x - 0.3) for x in drawn]
     assert min(away) < 0.05 and sum(away[15:]) / 15 < 0.5 * sum(away[:10]) / 10
@@ -263,18 +263,18 @@ def test_an_interrupted_search_loses_and_repeats_no_trial(run, tmp_path, kind, j
         return ends
 
     over, options = [f"{RATE}=1e-3..1e-1:log", "model.dropout_rate=0,0.1"], {"trials": 14, "overrides": EIGHT_STEPS}
-    whole = Crew(rate, jobs=jobs)
+    whole = Executor(rate, jobs=jobs)
     run(whole, over, kind, workdir=tmp_path / "whole", **options)
-    sittings = [Crew(rate, at(4), jobs=jobs), Crew(rate, at(9), jobs=jobs), Crew(rate, jobs=jobs)]
-    for crew in sittings[:2]:
+    sittings = [Executor(rate, at(4), jobs=jobs), Executor(rate, at(9), jobs=jobs), Executor(rate, jobs=jobs)]
+    for executor in sittings[:2]:
         with pytest.raises(RunError, match=f"^stopped; the same command continues from {tmp_path}/run$"):
-            run(crew, over, kind, **options)
+            run(executor, over, kind, **options)
         assert "RUNNING" in journal(tmp_path / "run")
         with open(tmp_path / "run/search.journal", "a") as file:
             file.write('{"op_code": 4, "wor')  # cut off by the kill
     summary = run(sittings[-1], over, kind, **options)
     assert journal(tmp_path / "run") == ["COMPLETE"] * 14 and len(summary["rows"]) == summary["finished"] == 14
-    started = [rates(crew) for crew in sittings]
+    started = [rates(executor) for executor in sittings]
     assert len({rate for some in started for rate in some}) == 14
     cut = min(jobs, 4)  # only trials that were interrupted run again, and they run first
     assert sum(map(len, started)) - 14 <= 2 * cut
@@ -282,9 +282,9 @@ def test_an_interrupted_search_loses_and_repeats_no_trial(run, tmp_path, kind, j
     assert repeated == started[1][: len(repeated)]
     if jobs == 1:
         assert list(dict.fromkeys(sum(started, []))) == rates(whole)
-    none = Crew(rate)
+    none = Executor(rate)
     assert run(none, over, kind, **options) == summary and none.started == []
-    more = Crew(rate)
+    more = Executor(rate)
     run(more, over, kind, **{**options, "trials": 16})
     assert len(more.started) == 2
 
@@ -298,9 +298,9 @@ def test_an_unreported_result_is_reported_and_not_run_again(run, tmp_path, monke
     over = [f"{RATE}=1e-3..1e-1"]
     with monkeypatch.context() as context, pytest.raises(RunError):
         context.setattr(Draws, "finished", killed)
-        run(Crew(rate), over, "random", trials=2)
-    crew = Crew(rate)
-    assert run(crew, over, "random", trials=2)["finished"] == 2 and len(crew.started) == 1
+        run(Executor(rate), over, "random", trials=2)
+    executor = Executor(rate)
+    assert run(executor, over, "random", trials=2)["finished"] == 2 and len(executor.started) == 1
     assert journal(tmp_path / "run") == ["COMPLETE"] * 2
 
 
@@ -311,7 +311,7 @@ def test_another_search_says_that_it_replaces_the_table(run, capsys):
         ("1..8", {}, 1),
         ("1..8", {"objective": "train.loss"}, 1),
     ):
-        run(Crew(rate), [f"{RATE}={over}"], "random", trials=2, **options)
+        run(Executor(rate), [f"{RATE}={over}"], "random", trials=2, **options)
         replaced = re.findall(
             r"replaces the table.* of attention-research sweep .*=random; its", capsys.readouterr().err
         )
@@ -323,30 +323,30 @@ def test_an_edited_config_file_begins_another_search(run, root, tmp_path):
     written, file = (root / CONFIG.split(":")[0]).read_text(encoding="utf-8"), tmp_path / "mine.py"
     for width, started in ((32, 3), (32, 0), (64, 3)):
         file.write_text(written.replace("num_layers=1, width=32", f"num_layers=1, width={width}"), encoding="utf-8")
-        crew = Crew(rate)
-        summary = run(crew, [f"{RATE}=1e-3..1e-1"], "random", trials=3, config=f"{file}:smoke")
-        assert len(crew.started) == started and len(summary["rows"]) == summary["finished"] == 3
+        executor = Executor(rate)
+        summary = run(executor, [f"{RATE}=1e-3..1e-1"], "random", trials=3, config=f"{file}:smoke")
+        assert len(executor.started) == started and len(summary["rows"]) == summary["finished"] == 3
 
 
 def test_a_failed_trial_ends_nothing_and_the_next_sitting_runs_it_again(run, tmp_path):
     over, options = [f"{RATE}=1e-3..1e-1"], {"kind": "tpe", "trials": 6}
-    crew = Crew(rate, lambda number, given: Ending("failed", "ValueError: broken") if number == 3 else None)
+    executor = Executor(rate, lambda number, given: Ending("failed", "ValueError: broken") if number == 3 else None)
     with pytest.raises(RunError, match="^1 of 6 trials failed: ValueError: broken; the same command runs them again$"):
-        run(crew, over, **options)
-    assert len(crew.started) == 6 and journal(tmp_path / "run").count("FAIL") == 1
+        run(executor, over, **options)
+    assert len(executor.started) == 6 and journal(tmp_path / "run").count("FAIL") == 1
     summary = json.loads((tmp_path / "run/summary.json").read_text())
     assert summary["finished"] == 5 and summary["rows"][-1]["notes"] and not summary["rows"][0]["notes"]
-    healed = Crew(rate)
-    assert run(healed, over, **options)["finished"] == 6 and rates(healed) == [rates(crew)[2]]
+    healed = Executor(rate)
+    assert run(healed, over, **options)["finished"] == 6 and rates(healed) == [rates(executor)[2]]
     assert run(healed, over, **options)["finished"] == 6 and len(healed.started) == 1
-    one_more = Crew(rate)  # the second run of a candidate does not count as a candidate
+    one_more = Executor(rate)  # the second run of a candidate does not count as a candidate
     assert run(one_more, over, **{**options, "trials": 7})["finished"] == 7 and len(one_more.started) == 1
 
 
 def test_an_invalid_candidate_is_reported_once_and_is_not_a_trial(run, tmp_path, capsys):
-    crew = Crew(lambda given, step: float(given["model"]["num_heads"]))
-    summary = run(crew, ["model.num_heads=1..8", "model.dropout_rate=0..0.5"], "random", trials=8)
-    assert {given["model"]["num_heads"] for given in crew.started} <= {1, 2, 4, 8} and len(crew.started) == 8
+    executor = Executor(lambda given, step: float(given["model"]["num_heads"]))
+    summary = run(executor, ["model.num_heads=1..8", "model.dropout_rate=0..0.5"], "random", trials=8)
+    assert {given["model"]["num_heads"] for given in executor.started} <= {1, 2, 4, 8} and len(executor.started) == 8
     said = [line for line in capsys.readouterr().err.splitlines() if "not run" in line]
     assert len(said) == journal(tmp_path / "run").count("FAIL") > 0
     assert all("do not divide the width" in line for line in said)
@@ -356,23 +356,23 @@ def test_an_invalid_candidate_is_reported_once_and_is_not_a_trial(run, tmp_path,
 def test_only_invalid_candidates_are_an_error(run, tmp_path):
     for _ in range(2):
         with pytest.raises(ConfigError, match="^the first 10 candidates are all invalid, the last: .*num_heads"):
-            run(Crew(rate), ["model.num_heads=33..99"], "random", trials=8)
+            run(Executor(rate), ["model.num_heads=33..99"], "random", trials=8)
     with pytest.raises(ConfigError, match="^the first 2 candidates are all invalid, the last: .*num_heads=7"):
-        run(Crew(rate), ["model.num_heads=5,7"], halving=2, workdir=tmp_path / "grid")
+        run(Executor(rate), ["model.num_heads=5,7"], halving=2, workdir=tmp_path / "grid")
 
 
 def test_the_same_candidate_twice_runs_once(run, tmp_path):
-    crew = Crew(rate, jobs=3)
-    summary = run(crew, [f"{RATE}=1,2"], "random", trials=12)
-    assert sorted(rates(crew)) == [1, 2] and len(summary["rows"]) == 2
+    executor = Executor(rate, jobs=3)
+    summary = run(executor, [f"{RATE}=1,2"], "random", trials=12)
+    assert sorted(rates(executor)) == [1, 2] and len(summary["rows"]) == 2
     assert journal(tmp_path / "run") == ["COMPLETE"] * 12
 
 
 @pytest.mark.parametrize("objective", ["evaluate.bleu", "max:evaluate.bleu", "min:train.loss"])
 def test_another_objective_sorts_the_table(run, objective):
-    crew = Crew(lambda given, step: abs(rate(given) - 4))
-    summary = run(crew, [f"{RATE}=1..9"], "tpe", trials=6, objective=objective, overrides=VALIDATED)
-    assert abs(float(summary["best"]["options"].split("=")[1]) - 4) == min(abs(x - 4) for x in rates(crew))
+    executor = Executor(lambda given, step: abs(rate(given) - 4))
+    summary = run(executor, [f"{RATE}=1..9"], "tpe", trials=6, objective=objective, overrides=VALIDATED)
+    assert abs(float(summary["best"]["options"].split("=")[1]) - 4) == min(abs(x - 4) for x in rates(executor))
     key = objective.split(":")[-1]
     values = [row["cells"][key]["mean"] for row in summary["rows"]]
     assert values == sorted(values, reverse="bleu" in key) and summary["best"]["value"] == values[0]
@@ -392,7 +392,7 @@ def test_an_objective_says_which_way_is_better():
 
 def test_an_objective_that_no_trial_has_is_one_line(run):
     with pytest.raises(ConfigError, match=r"^--objective: a trial has no number evaluate.blue; did you mean evalua"):
-        run(Crew(rate), [f"{RATE}=1..9"], "random", trials=3, objective="max:evaluate.blue", overrides=VALIDATED)
+        run(Executor(rate), [f"{RATE}=1..9"], "random", trials=3, objective="max:evaluate.blue", overrides=VALIDATED)
 
 
 def test_no_search_chooses_by_the_test_split(run, tmp_path):
@@ -401,7 +401,7 @@ def test_no_search_chooses_by_the_test_split(run, tmp_path):
     for objective, key in (("evaluate.bleu", "evaluation"), ("max:evaluate.extra.bleu", "evaluations.extra")):
         expected = re.escape(line.format(objective.removeprefix("max:"), key))
         with pytest.raises(ConfigError, match=f"^{expected}$"):
-            run(Crew(rate), [f"{RATE}=1..9"], "random", trials=3, objective=objective,
+            run(Executor(rate), [f"{RATE}=1..9"], "random", trials=3, objective=objective,
                 overrides=(("evaluations", further),))  # fmt: skip
     assert not (tmp_path / "run").exists()
     config = load(CONFIG, [("evaluations", further)])
@@ -427,10 +427,10 @@ ASHA = {
 
 @pytest.mark.parametrize("objective", [None, "evaluate.bleu"])
 def test_halving_stops_trials_that_are_not_among_the_best(run, tmp_path, objective):
-    crew = Crew(rate)
+    executor = Executor(rate)
     over, options = [f"{RATE}={','.join(map(str, ASHA))}"], {"halving": 2, "overrides": EIGHT_STEPS + VALIDATED}
-    summary = run(crew, over, objective=objective, **options)
-    assert rates(crew) == list(ASHA)
+    summary = run(executor, over, objective=objective, **options)
+    assert rates(executor) == list(ASHA)
     notes = {row["id"].removeprefix("learning_rate="): row["notes"] for row in summary["rows"]}
     steps = {
         float(name): int(note.split(":")[0].split()[-1]) if note.startswith("stopped early") else None
@@ -443,18 +443,18 @@ def test_halving_stops_trials_that_are_not_among_the_best(run, tmp_path, objecti
     assert "stopped early at step 1: validation loss 6.000, not among the best 1/2 there\n" in table
     states = ["PRUNED" if step else "COMPLETE" for step in ASHA.values()]
     assert journal(tmp_path / "run") == states
-    again = Crew(rate)
+    again = Executor(rate)
     assert run(again, over, objective=objective, **options) == summary and again.started == []
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
 def test_halving_never_stops_the_best(run, jobs):
-    crew = Crew(lambda given, step: rate(given) + 1 / step, jobs=jobs)
+    executor = Executor(lambda given, step: rate(given) + 1 / step, jobs=jobs)
     steps = (("training.steps", "27"), ("training.eval_every", "1"))
-    summary = run(crew, [f"{RATE}=0.1..9.9"], "random", trials=20, halving=3, overrides=steps, jobs=jobs)
+    summary = run(executor, [f"{RATE}=0.1..9.9"], "random", trials=20, halving=3, overrides=steps, jobs=jobs)
     stopped = [row for row in summary["rows"] if row["notes"].startswith("stopped early")]
-    assert len(crew.started) == 20 and 10 <= len(stopped) < 20
-    assert float(summary["best"]["options"].split("=")[1]) == min(rates(crew))
+    assert len(executor.started) == 20 and 10 <= len(stopped) < 20
+    assert float(summary["best"]["options"].split("=")[1]) == min(rates(executor))
 
 
 def test_a_stop_is_not_forgotten_by_an_interrupt(run, tmp_path):
@@ -466,20 +466,20 @@ def test_a_stop_is_not_forgotten_by_an_interrupt(run, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(RunError):
-        run(Crew(rate, interrupted), over, **options)
+        run(Executor(rate, interrupted), over, **options)
     assert journal(tmp_path / "run") == ["COMPLETE", "RUNNING"]
-    crew = Crew(rate)
-    summary = run(crew, over, **options)
-    assert rates(crew) == [2] and journal(tmp_path / "run") == ["COMPLETE", "PRUNED"]
+    executor = Executor(rate)
+    summary = run(executor, over, **options)
+    assert rates(executor) == [2] and journal(tmp_path / "run") == ["COMPLETE", "PRUNED"]
     assert summary["rows"][1]["notes"].startswith("stopped early at step 1: validation loss 2.000")
 
 
 def test_a_nan_loss_is_the_worst(run, tmp_path):
-    crew = Crew(lambda given, step: rate(given) if rate(given) > 4 else math.nan)
-    summary = run(crew, [f"{RATE}=1..9"], "tpe", trials=16)
-    assert float(summary["best"]["options"].split("=")[1]) == min(one for one in rates(crew) if one > 4)
+    executor = Executor(lambda given, step: rate(given) if rate(given) > 4 else math.nan)
+    summary = run(executor, [f"{RATE}=1..9"], "tpe", trials=16)
+    assert float(summary["best"]["options"].split("=")[1]) == min(one for one in rates(executor) if one > 4)
     assert "diverged (the loss is nan)" in summary["rows"][-1]["notes"]
-    summary = run(crew, [f"{RATE}=5,3,6"], halving=2, overrides=EIGHT_STEPS, workdir=tmp_path / "halving")
+    summary = run(executor, [f"{RATE}=5,3,6"], halving=2, overrides=EIGHT_STEPS, workdir=tmp_path / "halving")
     assert summary["rows"][1]["notes"].startswith("stopped early at step 1: validation loss no number")
 
 

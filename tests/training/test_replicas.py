@@ -26,7 +26,7 @@ from attention_research.training.metrics_log import read_metrics
 from attention_research.training.replicas import member_configs
 from attention_research.training.run import train
 from attention_research.training.settings import Training
-from attention_research.training.split_replicas import deal
+from attention_research.training.split_replicas import split
 from attention_research.training.workdir import load_config, write_text
 from tests.tiers import slow_are
 
@@ -60,19 +60,19 @@ pytestmark = pytest.mark.usefixtures("mock_data", "programs_once")
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """runs(case) -> (folder of the joint run, folders of its members' single runs, folders into which it was dealt)."""
+    """runs(case) -> (folder of the joint run, folders of its members' single runs, folders into which it was split)."""
     made = {}
 
     def made_once(case):
         if case not in made:
             folder, together = tmp_path_factory.mktemp(case), config(case, *TRAINED[case])
             members = member_configs(together)
-            alone, dealt = ([folder / f"{kind}-{r}" for r in range(len(members))] for kind in ("alone", "dealt"))
+            alone, singles = ([folder / f"{kind}-{r}" for r in range(len(members))] for kind in ("alone", "singles"))
             train(together, folder / "joint")
             for member, own in zip(members, alone, strict=True):
                 train(member, own)
-            deal(folder / "joint", together, dealt)
-            made[case] = folder / "joint", alone, dealt
+            split(folder / "joint", together, singles)
+            made[case] = folder / "joint", alone, singles
         return made[case]
 
     return made_once
@@ -113,13 +113,13 @@ MARKED = slow_are(["settings"], [*CASES])
 def test_every_replica_is_its_single_run(runs, case):
     """Losses of every step with dropout, validation losses, rates and gradient norms agree to 1e-5.
 
-    So does the last state after `deal`. Replicas differ from each other by far more.
+    So does the last state after `split`. Replicas differ from each other by far more.
     """
-    _, alone, dealt = runs(case)
-    for ours, theirs in zip(dealt, alone, strict=True):
+    _, alone, singles = runs(case)
+    for ours, theirs in zip(singles, alone, strict=True):
         assert_same_lines(lines(ours), lines(theirs))
         assert_close_states(ours, theirs, 4)
-    last = [lines(folder)[-1]["loss"] for folder in dealt]
+    last = [lines(folder)[-1]["loss"] for folder in singles]
     assert min(abs(one - other) for one, other in itertools.combinations(last, 2)) > 1e-3
 
 
@@ -129,10 +129,10 @@ SEEDS = {"seeds": (5, 6), "settings": (5, 5, 5)}
 @pytest.mark.parametrize("case", MARKED)
 def test_lines_of_joint_runs_name_the_replica(runs, case):
     """Only lines of joint runs name the replica, by its index, since seeds may be equal."""
-    (joint, alone, dealt), seeds = runs(case), SEEDS[case]
+    (joint, alone, singles), seeds = runs(case), SEEDS[case]
     first = [(line["step"], line["seed"], line["replica"]) for line in lines(joint) if line["split"] == "train"]
     assert first[: len(seeds) + 1] == [*((1, seed, i) for i, seed in enumerate(seeds)), (2, seeds[0], 0)]
-    assert all("replica" not in line for folder in (*alone, *dealt) for line in lines(folder))
+    assert all("replica" not in line for folder in (*alone, *singles) for line in lines(folder))
     validated = [line["replica"] for line in lines(joint) if line["split"] == "validation"]
     assert validated == 2 * list(range(len(seeds)))
 
@@ -140,8 +140,8 @@ def test_lines_of_joint_runs_name_the_replica(runs, case):
 @pytest.mark.slow
 def test_a_dealt_run_is_written_as_a_single_one(runs):
     """Compares steps of checkpoints, names, shapes, dtypes and shardings of arrays, the config and the environment."""
-    joint, alone, dealt = runs("settings")
-    for replica, (ours, theirs) in enumerate(zip(dealt, alone, strict=True)):
+    joint, alone, singles = runs("settings")
+    for replica, (ours, theirs) in enumerate(zip(singles, alone, strict=True)):
         assert load_config(ours) == load_config(theirs) == member_configs(config("settings"))[replica]
         with Checkpoints(ours) as mine, Checkpoints(theirs) as single:
             assert mine.steps() == single.steps() == [2, 4] and all(map(mine.whole, mine.steps()))
@@ -162,11 +162,11 @@ def test_a_dealt_run_is_written_as_a_single_one(runs):
 @pytest.mark.slow
 def test_a_dealt_run_evaluates_to_the_joint_run_s_figures(runs):
     """Label smoothing is part of the loss, with each replica's own value."""
-    joint, _, dealt = runs("settings")
+    joint, _, singles = runs("settings")
     document = evaluate(joint)
     assert "replica" not in document and [one["replica"] for one in document["replicas"]] == [0, 1, 2]
     assert [one["seed"] for one in document["replicas"]] == [5, 5, 5]
-    for folder, wanted in zip(dealt, document["replicas"], strict=True):
+    for folder, wanted in zip(singles, document["replicas"], strict=True):
         got = evaluate(folder)
         for name in wanted.keys() - {"replica"}:
             want = pytest.approx(wanted[name], rel=1e-5) if isinstance(wanted[name], float) else wanted[name]
@@ -188,26 +188,26 @@ def test_a_dealt_run_keeps_the_checkpoints_of_a_single_one(runs, tmp_path):
     ]
     write_text(tmp_path / "joint" / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in logged))
     folders = [tmp_path / str(replica) for replica in range(3)]
-    deal(tmp_path / "joint", together, folders)
+    split(tmp_path / "joint", together, folders)
     assert [Checkpoints(folder).steps() for folder in folders] == [[2, 4], [4], [4]]
 
 
 @pytest.mark.slow
 def test_a_dealt_run_goes_on_as_the_single_run(runs, tmp_path):
-    _, alone, dealt = runs("settings")
-    for source, name in ((alone[2], "alone"), (dealt[2], "dealt")):
+    _, alone, singles = runs("settings")
+    for source, name in ((alone[2], "alone"), (singles[2], "singles")):
         shutil.copytree(source, tmp_path / name)
         train(load_config(source).override([("training.steps", 6)]), tmp_path / name)
-    assert_same_lines(lines(tmp_path / "dealt"), lines(tmp_path / "alone"))
-    assert [line["step"] for line in lines(tmp_path / "dealt") if line["split"] == "train"] == [1, 2, 3, 4, 5, 6]
+    assert_same_lines(lines(tmp_path / "singles"), lines(tmp_path / "alone"))
+    assert [line["step"] for line in lines(tmp_path / "singles") if line["split"] == "train"] == [1, 2, 3, 4, 5, 6]
     with pytest.raises(ConfigError, match="training.steps: 6 -> 4"):  # a continued run is not overwritten
-        deal(runs("settings")[0], config("settings"), [tmp_path / name for name in ("dealt", "1", "2")])
+        split(runs("settings")[0], config("settings"), [tmp_path / name for name in ("singles", "1", "2")])
 
 
 @pytest.mark.slow
 def test_an_interrupted_run_is_the_uninterrupted_one(runs, tmp_path, monkeypatch):
-    """SIGTERM during the third step, then the same command. `deal` is interrupted as well."""
-    joint, _, dealt = runs("settings")
+    """SIGTERM during the third step, then the same command. `split` is interrupted as well."""
+    joint, _, singles = runs("settings")
     fetch, count = Clock.next, iter(range(1, 100))
 
     def fetching(self, *arguments):
@@ -219,7 +219,7 @@ def test_an_interrupted_run_is_the_uninterrupted_one(runs, tmp_path, monkeypatch
     with pytest.raises(Interrupted):
         train(config("settings"), tmp_path / "joint")
     with pytest.raises(RunError, match=r"has not finished \(3 of 4 steps\)$"):
-        deal(tmp_path / "joint", config("settings"), [tmp_path / str(r) for r in range(3)])
+        split(tmp_path / "joint", config("settings"), [tmp_path / str(r) for r in range(3)])
     train(config("settings"), tmp_path / "joint")
     assert lines(tmp_path / "joint") == lines(joint)
 
@@ -232,13 +232,13 @@ def test_an_interrupted_run_is_the_uninterrupted_one(runs, tmp_path, monkeypatch
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Checkpoints, "save", saving)
-        deal(tmp_path / "joint", config("settings"), [tmp_path / str(r) for r in range(3)])
+        split(tmp_path / "joint", config("settings"), [tmp_path / str(r) for r in range(3)])
     assert not (tmp_path / "1" / "checkpoints" / "4").exists()
     for _ in range(2):
-        deal(tmp_path / "joint", config("settings"), [tmp_path / str(r) for r in range(3)])
+        split(tmp_path / "joint", config("settings"), [tmp_path / str(r) for r in range(3)])
         for replica in range(3):
-            assert lines(tmp_path / str(replica)) == lines(dealt[replica])
-            ours, theirs = (state_of(folder, 4)[1] for folder in (tmp_path / str(replica), dealt[replica]))
+            assert lines(tmp_path / str(replica)) == lines(singles[replica])
+            ours, theirs = (state_of(folder, 4)[1] for folder in (tmp_path / str(replica), singles[replica]))
             assert all(jax.tree.leaves(jax.tree.map(lambda x, y: bool((x == y).all()), ours, theirs)))
 
 
@@ -247,11 +247,11 @@ def test_only_its_own_finished_run_is_dealt(runs, tmp_path):
     joint, alone, _ = runs("seeds")
     folders = [tmp_path / str(replica) for replica in range(3)]
     with pytest.raises(ConfigError, match="another config .*training.varied"):
-        deal(joint, config("settings"), folders)
+        split(joint, config("settings"), folders)
     with pytest.raises(ConfigError, match="only a run with several replicas can be split"):
-        deal(alone[0], member_configs(config())[0], folders[:1])
+        split(alone[0], member_configs(config())[0], folders[:1])
     with pytest.raises(ConfigError, match="holds a run of another config .*training.seed: 6 -> 5"):
-        deal(joint, config("seeds", *TRAINED["seeds"]), [alone[1], folders[1]])
+        split(joint, config("seeds", *TRAINED["seeds"]), [alone[1], folders[1]])
 
 
 # Configs

@@ -9,14 +9,14 @@ from typing import Any
 from attention_research.config.errors import ConfigError, offer
 
 RUNNERS = {
-    "local": "attention_research.studies.runners.local:LocalCrew",
-    "ray": "attention_research.studies.runners.ray_cluster:RayCrew",
-    "slurm": "attention_research.studies.runners.slurm:SlurmCrew",
+    "local": "attention_research.studies.runners.local:LocalExecutor",
+    "ray": "attention_research.studies.runners.ray_cluster:RayExecutor",
+    "slurm": "attention_research.studies.runners.slurm:SlurmExecutor",
 }
 
 
-def find_crew(kind: str, **settings: Any) -> Any:
-    """The crew of a kind, with these settings (None: not given).
+def find_executor(kind: str, **settings: Any) -> Any:
+    """The executor of a kind, with these settings (None: not given).
 
     Raises ConfigError for an unknown kind, and for a setting that the kind does not have.
     """

@@ -12,7 +12,7 @@ from attention_research.studies.runners.supervision import Ending, ending, start
 _GRACE_SECONDS = 10.0
 
 
-class LocalCrew:
+class LocalExecutor:
     """Runs ``jobs`` trials at a time (by default one), at most as many as there are cores."""
 
     def __init__(self, jobs: int | None = None):
@@ -43,8 +43,8 @@ class LocalCrew:
 
 
 class _Trial:
-    def __init__(self, crew: LocalCrew, folder: Path, slot: tuple[list[int], dict[str, str]]):
-        self.crew, self.folder, self.slot = crew, folder, slot
+    def __init__(self, executor: LocalExecutor, folder: Path, slot: tuple[list[int], dict[str, str]]):
+        self.executor, self.folder, self.slot = executor, folder, slot
         self.process = start(folder, cores=slot[0], environment=slot[1])
 
     def begun(self) -> bool:
@@ -55,6 +55,6 @@ class _Trial:
         """How the trial ended, or None. Frees its share when it has ended."""
         if self.process.poll() is None:
             return None
-        self.crew.running.remove(self)
-        self.crew.slots.append(self.slot)
+        self.executor.running.remove(self)
+        self.executor.slots.append(self.slot)
         return ending(self.folder, self.process.returncode)

@@ -50,9 +50,9 @@ def device_environments(jobs: int, devices: Path = Path("/dev")) -> list[dict[st
 
 
 def _gpu_environments(variable: str, visible: list[str], jobs: int) -> list[dict[str, str]]:
-    dealt = shares(list(range(len(visible))), jobs)
+    devices = shares(list(range(len(visible))), jobs)
     if jobs <= len(visible):
-        return [{variable: ",".join(visible[i] for i in share)} for share in dealt]
+        return [{variable: ",".join(visible[i] for i in share)} for share in devices]
     together = -(-jobs // len(visible))
     memory = os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION", f"{0.9 / together:.2f}")
     return [{variable: visible[job % len(visible)], "XLA_PYTHON_CLIENT_MEM_FRACTION": memory} for job in range(jobs)]

@@ -2,7 +2,7 @@
 
 A Ray task only starts the trial's command on its node and waits; it does not import JAX. The trial is a separate
 process because XLA can abort its process, which Ray could not tell from the death of its own worker. A trial that is
-lost with its worker or node is retried from its checkpoint. `crew` does this, not Ray, so that retries are counted and
+lost with its worker or node is retried from its checkpoint. `loop` does this, not Ray, so that retries are counted and
 reported.
 """
 
@@ -26,7 +26,7 @@ _TOKEN = ".seen-by-all-nodes"
 _STORE_BYTES = 80 * 2**20  # small: Ray's object store holds only exit statuses
 
 
-class RayCrew:
+class RayExecutor:
     """Runs ``jobs`` trials at a time, by default as many as the cluster has room for.
 
     ``address`` is the address of a cluster, HOST:PORT or "auto" (default: RAY_ADDRESS). Without an address, a cluster
@@ -129,8 +129,8 @@ class RayCrew:
 
 
 class _Trial:
-    def __init__(self, crew: RayCrew, folder: Path, place: Any):
-        self.crew, self.folder, self.place = crew, folder, place
+    def __init__(self, executor: RayExecutor, folder: Path, place: Any):
+        self.executor, self.folder, self.place = executor, folder, place
         self.before = attempts(folder)
 
     def begun(self) -> bool:
@@ -139,7 +139,7 @@ class _Trial:
 
     def ending(self) -> Ending | None:
         """How the trial ended, from the supervising task, or "killed" if Ray lost the task; None if it runs."""
-        ray = self.crew.ray
+        ray = self.executor.ray
         ready, _ = ray.wait([self.place], timeout=0)
         if not ready:
             return None
@@ -150,7 +150,7 @@ class _Trial:
         except ray.exceptions.RayError as error:
             return Ending("killed", f"lost with its worker or its node ({type(error).__name__})")
         if state == "unseen":
-            self.crew.unfit.add(node)
+            self.executor.unfit.add(node)
             return Ending("killed", line)
         return Ending(state, line)
 

@@ -2,7 +2,7 @@
 
 A job only starts the trial's command and waits. If the command is killed, the same job starts it again. If Slurm ends
 the job, because its time is up or it is preempted, the trial saves a checkpoint and the job is submitted again. A job
-that is lost with its node is submitted again by `crew`.
+that is lost with its node is submitted again by `loop`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRIES = 3
 _PREEMPTION = (signal.SIGUSR1, signal.SIGUSR2)
 
 
-class SlurmCrew:
+class SlurmExecutor:
     """Submits ``jobs`` trials at a time, by default all at once, and leaves their order to Slurm's queue.
 
     A job takes ``cores`` cores (default 1) and ``devices`` GPUs (default 0). ``slurm`` holds settings of sbatch by
@@ -94,8 +94,8 @@ class SlurmCrew:
 
 
 class _Trial:
-    def __init__(self, crew: SlurmCrew, folder: Path, job: Any):
-        self.crew, self.folder, self.job = crew, folder, job
+    def __init__(self, executor: SlurmExecutor, folder: Path, job: Any):
+        self.executor, self.folder, self.job = executor, folder, job
         self.before = attempts(folder)
 
     def begun(self) -> bool:
@@ -105,12 +105,12 @@ class _Trial:
     def ending(self) -> Ending | None:
         """How the trial ended, from the job's result; "killed" if the job is gone without a result; None if it runs."""
         told = self.job.paths.result_pickle.exists()
-        if not told and self.crew.in_queue(self.job.job_id):
+        if not told and self.executor.in_queue(self.job.job_id):
             return None
         if not told and not self.job.paths.result_pickle.exists():
-            self.crew.running.remove(self)
+            self.executor.running.remove(self)
             return Ending("killed", f"Slurm's job {self.job.job_id} is gone")
-        self.crew.running.remove(self)
+        self.executor.running.remove(self)
         error = self.job.exception()
         if error is not None:
             return Ending("failed", f"Slurm's job {self.job.job_id}: {str(error).strip().splitlines()[-1]}")

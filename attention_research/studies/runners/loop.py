@@ -36,7 +36,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class Attempted(Protocol):
-    """A trial that a crew has started."""
+    """A trial that an executor has started."""
 
     def begun(self) -> bool:
         """Whether its process has started. False for a trial that waits in the queue of a cluster."""
@@ -45,13 +45,13 @@ class Attempted(Protocol):
         """How the trial ended, or None if it has not ended."""
 
 
-class Crew(Protocol):
+class Executor(Protocol):
     """Runs trials on some machines. `jobs` is the largest number at a time (None: as many as the cluster takes)."""
 
     jobs: int | None
 
     def open(self, workdir: Path) -> None:
-        """Prepares the crew. Raises RunError if the cluster is not available or does not see the study's folder."""
+        """Prepares the executor. Raises RunError if the cluster is not available or does not see the study's folder."""
 
     def start(self, folder: Path) -> Attempted:
         """Starts a trial, or puts it into the cluster's queue."""
@@ -61,7 +61,7 @@ class Crew(Protocol):
 
 
 def run(
-    crew: Crew,
+    executor: Executor,
     folders: Iterable[Path | None],
     workdir: Path,
     report: Report,
@@ -84,8 +84,8 @@ def run(
     kills: dict[Path, int] = {}
     outcome: dict[Path, str] = {}
     asked: set[Path] = set()
-    with terminate_as_interrupt(), closing(crew):
-        crew.open(workdir)
+    with terminate_as_interrupt(), closing(executor):
+        executor.open(workdir)
         while True:
             folder = None
             if deadline is not None and not deadline.left():
@@ -97,14 +97,14 @@ def run(
                     for late in at_work:
                         report(late, "stopped", _NO_TIME)
                     return outcome
-            while folder is not _END and (crew.jobs is None or len(at_work) < crew.jobs):
+            while folder is not _END and (executor.jobs is None or len(at_work) < executor.jobs):
                 folder = again.popleft() if again else next(coming, _END)
                 if folder is None or folder is _END:
                     break
                 if deadline is not None and not deadline.fits(folder):
                     report(folder, "left", "")
                     continue
-                at_work[folder] = crew.start(folder)
+                at_work[folder] = executor.start(folder)
             if folder is _END and not at_work:
                 return outcome
             for folder, trial in list(at_work.items()):
