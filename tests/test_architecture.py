@@ -25,6 +25,8 @@ BASEMENT = {
     "source_text": None,
     "config": {"cli", "workdirs", "studies", "analysis", "export", "weights", "training", "tasks"},
     "constraints": {"config"},
+    "distance_buckets": {"layers"},
+    "division": {"parallel"},
     "experiment": {"config", "training", "studies"},
 }
 BASEMENT_IMPORTS = {
@@ -35,7 +37,9 @@ BASEMENT_IMPORTS = {
     "allocator": set(),
     "tokens": set(),
     "source_text": set(),
-    "constraints": {"registry"},
+    "constraints": {"distance_buckets", "division"},
+    "distance_buckets": set(),
+    "division": set(),
     "experiment": {"signatures"},
     "config": {"bundled", "registry", "signatures", "constraints", "errors", "config"},
 }

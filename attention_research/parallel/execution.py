@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from attention_research.errors import RunError
+from attention_research.division import uneven_lengths, uneven_rows, uneven_under_pmap
+from attention_research.errors import ConfigError
 from attention_research.parallel import hosts
 from attention_research.parallel.compilation import without_cache_on_cpus
 from attention_research.parallel.rules import ROWS, SEQUENCE, check_tensor, state_shardings
@@ -26,13 +27,13 @@ AXIS = "devices"
 def make_mesh(sizes: Mapping[str, int], among: Sequence[jax.Device] | None = None) -> jax.sharding.Mesh:
     """A mesh with these axis sizes over all devices, or over the devices `among`. A size of -1 takes the rest.
 
-    Raises RunError if the sizes do not fit the number of devices.
+    Raises ConfigError if the sizes do not fit the number of devices.
     """
     devices = jax.device_count() if among is None else len(among)
     known = math.prod(size for size in sizes.values() if size != -1)
     filled = {axis: devices // known if size == -1 else size for axis, size in sizes.items()}
     if min(filled.values()) < 1 or math.prod(filled.values()) != devices:
-        raise RunError(f"parallel.mesh: {_misfit(sizes, known, devices)}")
+        raise ConfigError(f"config.parallel.mesh: {_misfit(sizes, known, devices)}")
     axis_types = (AxisType.Auto,) * len(filled)
     return jax.make_mesh(tuple(filled.values()), tuple(filled), axis_types=axis_types, devices=among)
 
@@ -47,19 +48,12 @@ def _misfit(sizes: Mapping[str, int], known: int, devices: int) -> str:
     return f"{said}: the product is {known}{rest}"
 
 
-def _divides(batch_size: int, parts: int, shards: int, what: str) -> None:
-    if batch_size % (parts * shards):
-        of_parts = f" in {parts} accumulation steps" if parts > 1 else ""
-        raise RunError(f"training.batch_size: {batch_size} does not divide over {shards} {what}{of_parts}")
-
-
 def check_division(sizes: Mapping[str, int], batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
-    """Raises RunError if a mesh of these axis sizes cannot split a part of the batch, or a sequence, equally."""
-    _divides(batch_size, parts, math.prod(sizes[axis] for axis in ROWS), "data shards")
-    for _, *rest in shapes:
-        if rest and rest[0] % sizes[SEQUENCE]:
-            shards = sizes[SEQUENCE]
-            raise RunError(f"parallel.mesh.sequence: batches have length {rest[0]}, not a multiple of {shards}")
+    """Raises ConfigError if a mesh of these axis sizes cannot split a part of the batch, or a sequence, equally."""
+    if wrong := uneven_rows(batch_size, {axis: sizes[axis] for axis in ROWS}, parts):
+        raise ConfigError(f"config.training.batch_size: {wrong}")
+    if wrong := uneven_lengths((shape[1] for shape in shapes if len(shape) > 1), sizes[SEQUENCE]):
+        raise ConfigError(f"config.parallel.mesh.sequence: {wrong}")
 
 
 class MeshExecution:
@@ -108,7 +102,7 @@ class MeshExecution:
         return hosts.together(jax.jit(function, out_shardings=NamedSharding(self.mesh, PartitionSpec())))
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
-        """Raises RunError if the mesh cannot split a part of the batch, or a sequence, equally."""
+        """Raises ConfigError if the mesh cannot split a part of the batch, or a sequence, equally."""
         check_division(self.mesh.shape, batch_size, parts, shapes)
 
     @cached_property
@@ -180,9 +174,10 @@ class PmapExecution:
         return jax.jit(function)
 
     def check(self, batch_size: int, parts: int, shapes: Iterable[tuple[int, ...]]) -> None:
-        """Raises RunError if the devices cannot share a part of the batch equally."""
+        """Raises ConfigError if the devices cannot share a part of the batch equally."""
         del shapes  # pmap splits only rows
-        _divides(batch_size, parts, self.devices * jax.process_count(), "devices")
+        if wrong := uneven_under_pmap(batch_size, self.devices * jax.process_count(), parts):
+            raise ConfigError(f"config.training.batch_size: {wrong}")
 
     @property
     def part(self) -> tuple[int, int]:

@@ -33,8 +33,8 @@ def inspect(config: Config) -> dict[str, Any]:
     (`training.partition`); the mesh axis `data` counts as 1 if it is -1. FLOPs count each multiply-add of a matrix
     product as 2, in the forward and backward pass, including recomputation.
 
-    Raises ConfigError for replicas that cannot be and for a mesh axis without effect, and RunError if a batch does not
-    divide over the mesh.
+    Raises ConfigError for replicas that cannot be, for a mesh axis without effect, and if a batch does not divide over
+    the mesh.
 
     The number of parameters of a packaged config:
 

@@ -1,13 +1,14 @@
 """`inspect`: exact counts of the module that would be trained, against closed forms; goldens of every variant."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from attention_research.cli import main
 from attention_research.config import load, variants
-from attention_research.errors import ConfigError, RunError
+from attention_research.errors import ConfigError
 from tests.tiers import fast_are
 
 GOLDENS = Path(__file__).with_name("goldens.jsonl")  # one line for each variant
@@ -92,10 +93,14 @@ def test_a_list_for_another_number_of_replicas_is_refused(inspected):
 
 
 DOES_NOT_DIVIDE = {
-    "batch": (("parallel.mesh.data", "3"), "training.batch_size: 16 does not divide over 3 data shards"),
+    "batch": (
+        ("parallel.mesh.data", "3"),
+        "config.training.batch_size: expected a multiple of 3, because parallel.mesh.data is 3; got 16; did you mean "
+        "15 or 18?",
+    ),
     "length": (
         ("parallel.mesh.sequence", "5"),
-        "parallel.mesh.sequence: batches have length 64, not a multiple of 5",
+        "config.parallel.mesh.sequence: expected a divisor of the length of batches, 64; got 5; did you mean 4 or 8?",
     ),
 }
 
@@ -103,7 +108,7 @@ DOES_NOT_DIVIDE = {
 @pytest.mark.parametrize(("override", "line"), DOES_NOT_DIVIDE.values(), ids=DOES_NOT_DIVIDE)
 def test_a_mesh_that_does_not_divide_a_batch_is_one_line(override, line, inspected, monkeypatch):
     monkeypatch.setattr("attention_research.training.inspection.pretend", lambda devices: None)
-    with pytest.raises(RunError, match=f"^{line}$"):
+    with pytest.raises(ConfigError, match=f"^{re.escape(line)}$"):
         inspected(f"{CONFIG}:smoke", override)
 
 

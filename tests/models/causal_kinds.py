@@ -93,17 +93,3 @@ CAUSAL_KINDS = {
 }  # fmt: skip
 #: Kinds that are not causal (the ablation `unmasked`).
 NOT_CAUSAL = ("unmasked",)
-#: Kinds that count positions in the row and not in the example, or that take no packed rows, with the reason.
-#: `constraints.MIX_A_ROW_CAUSALLY` refuses all but `ring`.
-NOT_PACKED = {
-    "positional": "positions count within the row",
-    "streaming": "sinks are the first tokens of a row",
-    "block_local": "blocks are counted within the row",
-    "sinkhorn": "blocks are counted within the row",
-    "transformer_xl_memory": "segments are counted within the row",
-    "ring": "it takes only masks of non-padding keys",
-    **dict.fromkeys(
-        ("dense_synthesizer", "factorized_synthesizer", "low_rank_synthesizer", "random_synthesizer",
-         "dense_synthesizer_plus", "dense_synthesizer_plus_alpha", "random_synthesizer_plus",
-         "random_synthesizer_plus_alpha"), "its tables are indexed by the position in the row"),
-}  # fmt: skip

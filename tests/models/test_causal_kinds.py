@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from causal_kinds import CAUSAL_KINDS, NOT_CAUSAL, NOT_PACKED
+from causal_kinds import CAUSAL_KINDS, NOT_CAUSAL
 from facts import QUICKLY, assert_alive, moved
 
 from attention_research.config import schema
@@ -113,7 +113,7 @@ def test_a_causal_kind_keeps_the_laws_of_a_decoder(name, small_with_statistics):
     section = {**SECTION, "self_attention": {"kind": kind, **CAUSAL_KINDS[name]}}
     structure, parameters, statistics = small_with_statistics(**section)
     packed, alone = (jax.tree.map(jnp.asarray, batch) for batch in texts())
-    program = facts_of(structure, statistics, packed, alone, kind not in NOT_PACKED)
+    program = facts_of(structure, statistics, packed, alone, kind not in MIX_A_ROW_CAUSALLY)
     traced = program.trace(parameters)
     assert traced.lower(lowering_platforms=("cuda", "tpu")), "it does not lower for accelerators"
     compiled = traced.lower().compile()
@@ -126,7 +126,7 @@ def test_a_causal_kind_keeps_the_laws_of_a_decoder(name, small_with_statistics):
     gradient = point["seen"]
     assert (gradient[:, SEEN + 1 :] == 0).all(), "a position depends on later positions"
     assert (np.abs(gradient[:, : SEEN + 1]).max((0, 2)) > 0).all(), "a position does not depend on earlier positions"
-    if kind not in NOT_PACKED:
+    if kind not in MIX_A_ROW_CAUSALLY:
         together = point["packed"][packed["target"] != 0]
         np.testing.assert_allclose(together, point["log_likelihood"][real], rtol=1e-5, atol=3e-5)
 
@@ -146,8 +146,3 @@ def test_a_causal_kind_decodes_in_bfloat16(name, small_with_statistics):
         real = np.asarray(values["mask"])
         ours, theirs = np.asarray(one_by_one)[real], np.asarray(values["log_likelihood"])[real]
         np.testing.assert_allclose(ours, theirs, atol=0.1)
-
-
-def test_a_config_refuses_the_kinds_that_are_not_packed():
-    """`ring` stays: an example in a packed row has the scores that it has alone."""
-    assert set(MIX_A_ROW_CAUSALLY) == set(NOT_PACKED) - {"ring"}

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from attention_research.config import build_experiment, resolve
-from attention_research.errors import RunError
+from attention_research.errors import ConfigError
 from attention_research.layers.structure import abstract
 from attention_research.parallel.execution import make_mesh
 from attention_research.parallel.rules import spec
@@ -28,9 +28,9 @@ MISFITS = {
 @pytest.mark.parametrize("line", MISFITS)
 def test_a_mesh_that_does_not_fit_the_devices_says_what_would(line):
     """`data=-1` is no advice for a mesh that has it, nor if the other axes do not divide the devices."""
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(ConfigError) as caught:
         make_mesh({**dict.fromkeys(AXES, 1), **MISFITS[line]}, jax.devices()[:1])
-    assert str(caught.value) == f"parallel.mesh: {line}"
+    assert str(caught.value) == f"config.parallel.mesh: {line}"
 
 
 #: The sums of the losses, and the gradients of the tied table, which are summed once for each of its three uses.

@@ -10,7 +10,6 @@ import pytest
 from flax import nnx
 
 from attention_research.config import ConfigError, build_experiment, load
-from attention_research.errors import RunError
 from attention_research.layers.structure import abstract
 from attention_research.parallel.execution import AXIS, MeshExecution, PmapExecution
 from attention_research.tasks.translation import Translation
@@ -253,7 +252,10 @@ def test_a_batch_that_does_not_divide_is_refused(root):
     run = PmapExecution(lambda state, batch: (state, batch), lambda seed: seed, 0)
     run.check(12, 3, ())
     run.devices = 2
-    with pytest.raises(RunError, match="batch_size: 15 does not divide over 2 devices in 3 accumulation steps"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^config.training.batch_size: expected a multiple of 6, because pmap splits the rows over 2 ",
+    ):
         run.check(15, 3, ())
 
 

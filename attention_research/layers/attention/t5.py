@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
+from attention_research.distance_buckets import impossible
 from attention_research.errors import ConfigError
 from attention_research.kernels.positions import t5_distance_bias
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Offset, Where
@@ -34,12 +35,8 @@ class T5Bias(nnx.Module):
         Raises ConfigError if there is no bucket for an exact distance, or none for a larger one.
         """
         buckets = self.table.shape[0]
-        exact = buckets // (4 if bidirectional else 2)
-        if not exact:
-            raise ConfigError(f"num_buckets: expected at least {4 if bidirectional else 2}, got {buckets}")
-        if self.max_distance <= exact:
-            said = f"{buckets} buckets have {exact} exact distances"
-            raise ConfigError(f"max_distance: expected more than {exact}, got {self.max_distance}; {said}")
+        if wrong := impossible(buckets, self.max_distance, bidirectional=bidirectional):
+            raise ConfigError(": ".join(wrong))
         return t5_distance_bias(
             self.table[...], query_length, key_length,
             bidirectional=bidirectional, max_distance=self.max_distance, query_offset=offset,

@@ -1,0 +1,15 @@
+"""Constraints between settings. They are checked on the resolved config, before any data, device or file is used.
+
+A constraint is a function ``(section, sections) -> (setting, message) | None`` in the module of its subject, and one
+line in `CONSTRAINTS` (`constraints.table`) with the families and kinds to which it applies. The ranges of single
+settings are in their annotations.
+"""
+
+from attention_research.constraints.packing import COUNT_IN_A_ROW, MIX_A_ROW, MIX_A_ROW_CAUSALLY
+from attention_research.constraints.section import Section
+from attention_research.constraints.shapes import filters_divide_width
+from attention_research.constraints.table import CONSTRAINTS, broken
+
+__all__ = [
+    "CONSTRAINTS", "COUNT_IN_A_ROW", "MIX_A_ROW", "MIX_A_ROW_CAUSALLY", "Section", "broken", "filters_divide_width",
+]  # fmt: skip

@@ -1,0 +1,75 @@
+"""Every setting that must divide by a mesh axis: a mistake is one line with its key, and exit status 2."""
+
+import pytest
+
+from attention_research.constraints.execution import ROW_AXES
+from attention_research.parallel.rules import ROWS
+from tests.parallel.programs import on_devices
+
+TRANSLATION = "translation/transformer:smoke"
+SIX = "training.batch_size=6"
+ROWS_OF_BATCH = "config.training.batch_size: expected a multiple of "
+#: Case -> (config, overrides, the error on four devices). Devices that the config does not count are the machine's.
+MISTAKES = {
+    "data": (
+        TRANSLATION, [SIX, "parallel.mesh.data=4"],
+        f"{ROWS_OF_BATCH}4, because parallel.mesh.data is 4; got 6; did you mean 4 or 8?"),
+    "data of the machine": (
+        TRANSLATION, [SIX], f"{ROWS_OF_BATCH}4, because parallel.mesh.data is 4; got 6; did you mean 4 or 8?"),
+    "fsdp": (
+        TRANSLATION, [SIX, "parallel.mesh.fsdp=4"],
+        f"{ROWS_OF_BATCH}4, because parallel.mesh.fsdp is 4; got 6; did you mean 4 or 8?"),
+    "expert": (
+        TRANSLATION, ["training.batch_size=3", "parallel.mesh.expert=4"],
+        f"{ROWS_OF_BATCH}4, because parallel.mesh.expert is 4; got 3; did you mean 4?"),
+    "two axes": (
+        TRANSLATION, [SIX, "parallel.mesh.fsdp=2"],
+        f"{ROWS_OF_BATCH}4, because parallel.mesh.data is 2 and parallel.mesh.fsdp is 2; got 6; did you mean 4 or 8?"),
+    "a part of a batch": (
+        TRANSLATION, ["training.batch_size=12", "training.accumulation_steps=2"],
+        f"{ROWS_OF_BATCH}8, because parallel.mesh.data is 4 and training.accumulation_steps is 2; got 12; "
+        "did you mean 8 or 16?"),
+    "replicas": (
+        TRANSLATION, [SIX, "training.replicas=2"],
+        f"{ROWS_OF_BATCH}4, because parallel.mesh.data is 4; got 6; did you mean 4 or 8?"),
+    "pmap": (
+        TRANSLATION, [SIX, "parallel.strategy=pmap"],
+        f"{ROWS_OF_BATCH}4, because pmap splits the rows over 4 devices; got 6; did you mean 4 or 8?"),
+    "a part of a batch under pmap": (
+        TRANSLATION, ["training.batch_size=12", "training.accumulation_steps=2", "parallel.strategy=pmap"],
+        f"{ROWS_OF_BATCH}8, because pmap splits the rows over 4 devices and training.accumulation_steps is 2; got 12; "
+        "did you mean 8 or 16?"),
+    "length": (
+        TRANSLATION, ["max_length=30", "data.batching.boundaries=30,", "parallel.mesh.sequence=4"],
+        "config.parallel.mesh.sequence: expected a divisor of the length of batches, 30; got 4; did you mean 3 or 5?"),
+    "lengths of buckets": (
+        TRANSLATION, ["max_length=30", "data.batching.boundaries=12,30", "parallel.mesh.sequence=4"],
+        "config.parallel.mesh.sequence: expected a divisor of the lengths of batches, 12 and 30; got 4; "
+        "did you mean 3 or 6?"),
+    "parameters": (
+        "compositional/scan:smoke", ["parallel.mesh.tensor=4"],
+        "config.parallel.mesh.tensor: 4 divides no parameter of the model, so that 4 devices would do the same work; "
+        "choose a divisor of its widths, or give the devices to data"),
+    "devices": (
+        TRANSLATION, ["parallel.mesh.sequence=3"],
+        "config.parallel.mesh: data -1 x sequence 3 does not fit 4 device(s): 3 does not divide 4"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    commands = [[config, overrides] for config, overrides, _ in MISTAKES.values()]
+    found = on_devices(4, "mistakes", str(tmp_path_factory.mktemp("division")), commands)
+    return dict(zip(MISTAKES, found, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", MISTAKES)
+def test_what_a_mesh_does_not_divide_is_one_line(case, said):
+    status, errors = said[case]
+    *_, last = errors.splitlines()  # after the line of the config's name, if the devices are those of the machine
+    assert (status, last) == (2, f"error: {MISTAKES[case][2]}")
+
+
+def test_the_rows_of_a_batch_have_the_axes_of_the_rules():
+    assert ROW_AXES == ROWS
