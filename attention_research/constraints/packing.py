@@ -55,6 +55,16 @@ def no_mixing_of_packed(section: Section, sections: list[Section]) -> Broken:
     return None
 
 
+def no_ring_of_packed(section: Section, sections: list[Section]) -> Broken:
+    """Ring attention over several devices takes only a mask of keys."""
+    meshes = [other.settings.get("sequence", 1) for other in sections if other.family == "mesh"]
+    rings = [other.path for other in sections if other.family.endswith("_attention") and other.kind == "ring"]
+    if not rings or max(meshes, default=1) == 1:
+        return None
+    what = f"packed rows hold several sentences, and ring ({rings[0]}) over parallel.mesh.sequence {meshes[0]}"
+    return "kind", f"{what} does not hide them from each other; use buckets"
+
+
 #: Models that read a whole row as one example, whatever the segments are.
 READ_A_ROW = (
     "recurrent", "latent_alignment", "recurrent_language_model", "feed_forward_language_model", "language_model",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from functools import cache
 
-from attention_research.constraints import data, encoders, execution, packing, recurrent, shapes, training
+from attention_research.constraints import data, encoders, execution, lengths, packing, recurrent, shapes, training
 from attention_research.constraints.section import Broken, Section
 
 #: (families, kinds, function). Families and kinds are shell patterns.
@@ -16,8 +16,12 @@ CONSTRAINTS: tuple[tuple[str, str, Callable[[Section, list[Section]], Broken]], 
     ("*attention", "*", shapes.heads_divide_width),
     ("*attention", "linformer", shapes.rank_within_length),
     ("*attention", "*", shapes.distances_beyond_the_exact),
+    ("positions", "*", lengths.a_table_for_each_position),
+    ("*_attention", "*", lengths.a_table_for_each_position),
+    ("model", "recurrent_language_model", lengths.a_table_for_each_position),
     ("*attention", "*_convolution", shapes.filters_divide_width),
     ("batching", "packed", packing.no_mixing_of_packed),
+    ("batching", "packed", packing.no_ring_of_packed),
     ("batching", "packed", packing.one_example_a_row),
     ("batching", "packed", packing.one_example_a_pair),
     ("model", "transformer_encoder", encoders.a_state_a_token),

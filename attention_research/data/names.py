@@ -185,8 +185,7 @@ def check_name(name: str, key: str = "data.name", kind: str | None = None) -> No
     known = is_known(name)
     if kind not in READ_BY:
         if not known:
-            begun = [one for one in valid if name and one.startswith(name)]
-            nearest = [*begun, *difflib.get_close_matches(name, valid, n=1, cutoff=0.0)][0]
+            nearest = _nearest(name, valid, cutoff=0.0)[0]
             raise ConfigError(f"{key}: no such data set: {name!r}; did you mean {nearest}?")
         return
     what, builders = READ_BY[kind]
@@ -198,7 +197,7 @@ def check_name(name: str, key: str = "data.name", kind: str | None = None) -> No
     fitting = [one for one in dict.fromkeys([*valid, *added()]) if one.split("/")[0] in of_kind]
     listed_builders = {each for _, several in READ_BY.values() for each in several}
     unlisted = [one for one in valid if one.split("/")[0] not in listed_builders]  # may fit any kind
-    near = [] if known else difflib.get_close_matches(name, [*fitting, *unlisted], n=1)
+    near = [] if known else _nearest(name, [*fitting, *unlisted])
     wrong = f"{name} is not a set of {what}" if known else f"no such data set: {name!r}"
     if near:
         raise ConfigError(f"{key}: {wrong}; did you mean {near[0]}?")
@@ -207,6 +206,12 @@ def check_name(name: str, key: str = "data.name", kind: str | None = None) -> No
     more = len(fitting) - len(listed)
     others = f" and {more} more (attention-research list datasets)" if more else ""
     raise ConfigError(f"{key}: {wrong}; data.kind={kind} reads {what}: {', '.join(listed)}{others}")
+
+
+def _nearest(name: str, valid: Sequence[str], cutoff: float = 0.6) -> list[str]:
+    """The valid names that begin with the name, and the most similar one, if it is similar enough."""
+    begun = [one for one in valid if name and one.startswith(name)]
+    return [*begun, *difflib.get_close_matches(name, valid, n=1, cutoff=cutoff)]
 
 
 def check_files(files: Mapping[str, Sequence[str]], key: str = "config.data") -> None:

@@ -277,6 +277,11 @@ REFUSED = {
         "config.data.batching.kind: packed rows hold several sentences and block_local "
         "(config.model.decoder.self_attention) has blocks of the whole row, which would mix them",
     ),
+    "packed rows of a ring": (
+        [("model.decoder.self_attention.kind", "ring"), ("parallel.mesh.sequence", 2)],
+        "config.data.batching.kind: packed rows hold several sentences, and ring "
+        "(config.model.decoder.self_attention) over parallel.mesh.sequence 2 does not hide them from each other",
+    ),
     "packed rows of a copying model": (
         ("model", {"kind": "pointer_generator", "width": 12, "cell": {"kind": "lstm", "width": 12}}),
         "config.data.batching.kind: packed rows hold several sentences and pointer_generator reads a row as one",

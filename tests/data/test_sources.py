@@ -41,6 +41,9 @@ def test_an_unknown_name_is_one_line(name, hint):
         ("pairs", "fashion_image", "no such data set: 'fashion_image'; data.kind=pairs reads pairs of texts: "),
         ("pairs", "bible_translate/fr-em", "no such data set: 'bible_translate/fr-em'; did you mean bible_"),
         ("images", "fashion_image", "no such data set: 'fashion_image'; did you mean fashion_images?"),
+        ("pairs", "bible", "no such data set: 'bible'; did you mean bible_translate/fr-en?"),
+        ("labelled", "new", "no such data set: 'new'; did you mean news/bbc?"),
+        (None, "bible", "no such data set: 'bible'; did you mean bible_translate/fr-en?"),
         ("images", "pronunciation/en", "pronunciation/en is not a set of images with one label each; data.kind=images "
          "reads images with one label each: fashion_images, digit_images, "),
         ("labelled", "trivia", "no such data set: 'trivia'; data.kind=labelled reads texts with one label each: "),
