@@ -26,8 +26,8 @@ def uneven_under_pmap(rows: int, devices: int, parts: int = 1) -> str | None:
     return _no_multiple(rows, {f"pmap splits the rows over {devices} devices": devices} if devices > 1 else {}, parts)
 
 
-def uneven_lengths(lengths: Iterable[int], size: int) -> str | None:
-    """The message for batches of these lengths that the mesh axis `sequence` does not split equally; None if it does.
+def uneven_lengths(lengths: Iterable[int], size: int, of: str = "batches") -> str | None:
+    """The message for sequences of these lengths that the mesh axis `sequence` does not split equally; None if it does.
 
     >>> uneven_lengths([12, 30], 4)
     'expected a divisor of the lengths of batches, 12 and 30; got 4; did you mean 3 or 6?'
@@ -38,7 +38,7 @@ def uneven_lengths(lengths: Iterable[int], size: int) -> str | None:
         return None
     below = next(one for one in range(min(size, common), 0, -1) if common % one == 0)
     above = [one for one in range(size, common + 1) if common % one == 0][:1]
-    what = "the length of batches" if len(lengths) == 1 else "the lengths of batches"
+    what = f"the length{'s' if len(lengths) > 1 else ''} of {of}"
     said = " and ".join(filter(None, (", ".join(map(str, lengths[:-1])), str(lengths[-1]))))
     return f"expected a divisor of {what}, {said}; got {size}; did you mean {_either(below, *above)}?"
 

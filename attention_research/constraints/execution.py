@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from attention_research.constraints.section import Broken, Section
-from attention_research.division import uneven_rows
+from attention_research.division import uneven_lengths, uneven_rows
 
 #: The mesh axes over which the rows of a batch are split, as in `parallel.rules`.
 ROW_AXES = ("data", "fsdp", "expert")
+#: Kinds of layers that run on each device's share of the positions. The others are split by XLA, which pads them.
+ON_A_SHARE = ("ring", "product_key_memory")
+#: (family, kind) -> the setting with the number of states, for parts whose states are not the positions of a row.
+STATES = {
+    ("model", "vision_transformer"): "max_length",
+    ("encoder", "perceiver"): "num_latents",
+    ("encoder", "slots"): "num_slots",
+}
 
 
 def whole_mesh(section: Section, sections: list[Section]) -> Broken:
@@ -44,3 +52,16 @@ def rows_for_each_device(section: Section, sections: list[Section]) -> Broken:
     parts = section.settings.get("accumulation_steps", 1)
     wrong = uneven_rows(section.settings["batch_size"], sizes, parts)
     return ("batch_size", wrong) if wrong else None
+
+
+def states_for_each_device(section: Section, sections: list[Section]) -> Broken:
+    """Layers of `ON_A_SHARE` have equal parts of the states of an encoder, such as the latents of a Perceiver."""
+    for part in sections:
+        name, encoder = STATES.get((part.family, part.kind)), f"{part.path}{'.encoder' * (part.family == 'model')}."
+        split = [one.kind for one in sections if one.path.startswith(encoder) and one.kind in ON_A_SHARE]
+        if name is None or not split:
+            continue
+        states = f"{part.path} ({name}), which {split[0]} splits"
+        if wrong := uneven_lengths([part.settings[name]], section.settings["sequence"], states):
+            return "sequence", wrong
+    return None

@@ -7,6 +7,10 @@ from attention_research.parallel.rules import ROWS
 from tests.parallel.programs import on_devices
 
 TRANSLATION = "translation/transformer:smoke"
+VISION, CLASS_TOKEN = "images/vision_transformer:smoke", ["model.pooling=class_token", "model.max_length=17"]
+MEMORY = {"kind": "product_key_memory", "num_keys": 8, "key_width": 8, "knn": 4}
+PERCEIVER = {"kind": "perceiver", "num_latents": 6, "feed_forward": MEMORY}
+SLOTS = {"kind": "slots", "num_slots": 6, "feed_forward": MEMORY}
 SIX = "training.batch_size=6"
 ROWS_OF_BATCH = "config.training.batch_size: expected a multiple of "
 #: Case -> (config, overrides, the error on four devices). Devices that the config does not count are the machine's.
@@ -46,6 +50,18 @@ MISTAKES = {
         TRANSLATION, ["max_length=30", "data.batching.boundaries=12,30", "parallel.mesh.sequence=4"],
         "config.parallel.mesh.sequence: expected a divisor of the lengths of batches, 12 and 30; got 4; "
         "did you mean 3 or 6?"),
+    "patches": (
+        VISION, [*CLASS_TOKEN, "model.self_attention.kind=ring", "parallel.mesh.sequence=4"],
+        "config.parallel.mesh.sequence: expected a divisor of the length of config.model (max_length), which ring "
+        "splits, 17; got 4; did you mean 1 or 17?"),
+    "latents": (
+        TRANSLATION, [f"model.encoder={PERCEIVER}", "parallel.mesh.sequence=4"],
+        "config.parallel.mesh.sequence: expected a divisor of the length of config.model.encoder (num_latents), which "
+        "product_key_memory splits, 6; got 4; did you mean 3 or 6?"),
+    "slots": (
+        TRANSLATION, [f"model.encoder={SLOTS}", "parallel.mesh.sequence=4"],
+        "config.parallel.mesh.sequence: expected a divisor of the length of config.model.encoder (num_slots), which "
+        "product_key_memory splits, 6; got 4; did you mean 3 or 6?"),
     "parameters": (
         "compositional/scan:smoke", ["parallel.mesh.tensor=4"],
         "config.parallel.mesh.tensor: 4 divides no parameter of the model, so that 4 devices would do the same work; "
