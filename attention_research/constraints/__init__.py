@@ -5,11 +5,14 @@ line in `CONSTRAINTS` (`constraints.table`) with the families and kinds to which
 settings are in their annotations.
 """
 
-from attention_research.constraints.packing import COUNT_IN_A_ROW, MIX_A_ROW, MIX_A_ROW_CAUSALLY
-from attention_research.constraints.section import Section
+from attention_research.constraints.data import COPYING
+from attention_research.constraints.encoders import OTHER_STATES
+from attention_research.constraints.packing import COUNT_IN_A_ROW, MIX_A_ROW, MIX_A_ROW_CAUSALLY, READ_A_ROW
+from attention_research.constraints.section import Broken, Section
 from attention_research.constraints.shapes import filters_divide_width
 from attention_research.constraints.table import CONSTRAINTS, broken
 
 __all__ = [
-    "CONSTRAINTS", "COUNT_IN_A_ROW", "MIX_A_ROW", "MIX_A_ROW_CAUSALLY", "Section", "broken", "filters_divide_width",
+    "CONSTRAINTS", "COPYING", "COUNT_IN_A_ROW", "MIX_A_ROW", "MIX_A_ROW_CAUSALLY", "OTHER_STATES", "READ_A_ROW",
+    "Broken", "Section", "broken", "filters_divide_width",
 ]  # fmt: skip

@@ -18,8 +18,13 @@ WITH_BLOCKS = ("sinkhorn", "bigbird")
 READ_SOURCES = ("transformer", "shared_transformer", "transformer_encoder", "encoder_classifier")
 #: Encoders whose layers read positions of other numbers than the words of a source.
 OTHER_POSITIONS = ("funnel", "perceiver", "slots")
-#: Data whose targets are as long as their sources, for models with an encoder.
-LONG_TARGETS = ("pairs", "files", "copying", "longer", "scan")
+#: Data whose rows have `max_length` tokens in the source, in the target, or in both.
+_PAIRS = ("pairs", "files", "copying", "longer", "scan")
+WHOLE_SOURCES = (*_PAIRS, "naming", "listops", "labelled")
+WHOLE_TARGETS = (*_PAIRS, "windows", "recall", "induction", "equations")
+#: The same for objectives on running text.
+OF_SOURCES = ("bert_style", "deshuffling", "masked_tokens")
+OF_TARGETS = (*OF_SOURCES, "language_model")
 
 
 def a_table_for_each_position(section: Section, sections: list[Section]) -> Broken:
@@ -40,17 +45,17 @@ def _has_table(section: Section, length: int, longest: int) -> bool:
 
 def _rows_length(section: Section, sections: list[Section]) -> int | None:
     """The longest row that a layer reads, or None if it is not known."""
-    model, data = kind_of("model", sections), next((one for one in sections if one.family == "data"), None)
-    if data is None:
-        return None
-    packed = kind_of("batching", sections) == "packed"
-    batching = next((one for one in sections if one.family == "batching"), data)
-    length = batching.settings.get("max_length", data.settings.get("max_length"))
-    side = section.path.removeprefix("config.model.").partition(".")[0]
+    model, data = kind_of("model", sections), kind_of("data", sections)
+    objective, packed = kind_of("objective", sections), kind_of("batching", sections) == "packed"
     if section.family == "positions" and packed:  # the positions of a packed row begin again with each example
         return None
+    side = section.path.removeprefix("config.model.").partition(".")[0]
     if model in READ_SOURCES and (side == "encoder" or section.family == "cross_attention"):
-        return None if kind_of("encoder", sections) in OTHER_POSITIONS else length
-    if side == "decoder" and (model == "transformer_decoder" or (model in READ_SOURCES and data.kind in LONG_TARGETS)):
-        return length
-    return length if section.family == "model" and model == "recurrent_language_model" else None
+        whole = data in WHOLE_SOURCES or objective in OF_SOURCES
+        known = whole and kind_of("encoder", sections) not in OTHER_POSITIONS
+    elif (model in (*READ_SOURCES, "transformer_decoder") and side == "decoder") or section.family == "model":
+        known = data in WHOLE_TARGETS or objective in OF_TARGETS
+    else:
+        known = False
+    rows = [one for family in ("batching", "data") for one in sections if one.family == family]
+    return next((one.settings["max_length"] for one in rows if "max_length" in one.settings), None) if known else None
