@@ -25,7 +25,8 @@ class LabelLikelihoodEvaluation(Evaluation):
     """Scores the most probable label of each example by `metrics`, as `TextToTextEvaluation` scores a generated one.
 
     `labels` are the labels to choose from (default: the distinct targets of the training split, in alphabetical
-    order). The first one wins a tie. The model reads each example once for each label.
+    order). The first one wins a tie. The model reads each example once for each label. `positive` is the label of
+    "f1".
 
     Raises ConfigError as `TextToTextEvaluation` does, and if a label has more tokens than a target may have.
     """
