@@ -30,7 +30,7 @@ from attention_research.errors import ConfigError
 from attention_research.kernels.no_dot_product import long_convolution, long_convolution_step
 from attention_research.layers.attention.state.short_convolution import ShortConvolution, visible_taps
 from attention_research.layers.attention.state.state_attention import Places, places
-from attention_research.layers.attention.where import Mask
+from attention_research.layers.attention.where import Mask, expect_place
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive, PositiveFloat
 
@@ -182,6 +182,7 @@ class Hyena(nnx.Module):
         """Decodes position `index`. Returns (y, cache, aux)."""
         del shared
         past, after = cache["past"], []
+        expect_place(index, past.shape[2])
         (z, *gates), taps = self._projected(x, {"inputs": cache["inputs"]}, Places(), None)
         for stage, kernel in enumerate(self._kernels(past.shape[2])):
             inputs, z = long_convolution_step(

@@ -21,6 +21,7 @@ from attention_research.kernels.variants import forget_bias, path_attention, ref
 from attention_research.kernels.variants.query_key_l2 import unit_length
 from attention_research.layers.attention.multi_head import Mask, MultiHeadAttention, Where, weights_of
 from attention_research.layers.attention.state.short_convolution import ShortConvolution, visible_taps
+from attention_research.layers.attention.where import expect_place
 from attention_research.layers.linear import Linear
 from attention_research.signatures import Positive
 
@@ -100,6 +101,7 @@ class PathAttention(MultiHeadAttention):
 
     def step(self, x: Array, cache: dict[str, Array], index: Array, **given: Any) -> tuple[Array, Any, Any]:
         """One position: its reflection changes the cached keys, its key is added, and its query attends to all."""
+        expect_place(index, cache["key"].shape[2])
         w, beta, taps = self.reflections(x, {"inputs": cache["inputs"]}, None)
         key, value = self.keys_values(x)
         keys = reflected_keys(cache["key"].swapaxes(1, 2), w[:, 0], beta[:, 0])

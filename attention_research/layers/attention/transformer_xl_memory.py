@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool
 from attention_research.kernels import transformer_xl_attention
 from attention_research.layers.attention.multi_head import Mask, Where, weights_of
 from attention_research.layers.attention.transformer_xl import TransformerXLAttention
+from attention_research.layers.attention.where import expect_place
 from attention_research.signatures import NonNegative, Positive
 
 
@@ -65,6 +66,8 @@ class SegmentedTransformerXL(TransformerXLAttention):
     def step(self, x: Array, cache: dict[str, Array], index: Array, **given: Any) -> tuple[Array, Any, Any]:
         """Stores position `index` in place of the oldest one, and attends to its segment so far and to the memory."""
         places = cache["key"].shape[2]
+        if places < self.segment_length + self.memory_length:
+            expect_place(index, places)
         put = lambda kept, new: lax.dynamic_update_slice_in_dim(kept, new.swapaxes(1, 2), index % places, 2)
         cache = dict(zip(("key", "value"), map(put, (cache["key"], cache["value"]), self.keys_values(x)), strict=True))
         last = jnp.arange(1 - places, 1, dtype=jnp.int32) + index  # the oldest first, the query's own position last

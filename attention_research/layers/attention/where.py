@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
@@ -58,11 +59,19 @@ class Where(NamedTuple):
 NOWHERE = Where()
 
 
+def expect_place(index: Int[Array, ""], length: int) -> None:
+    """Raises ValueError if a decoding step is beyond a cache of `length` positions: it would replace the last one. In a
+    compiled program the index is unknown."""
+    if not isinstance(index, jax.core.Tracer) and int(index) >= length:
+        raise ValueError(f"position {int(index)}: the cache has {length} positions; start it with a larger length")
+
+
 def seen_at(
     index: Int[Array, ""], length: int, mask: Bool[Array, "B 1 1 S"] | None = None
 ) -> Bool[Array, "1 1 1 S"] | Bool[Array, "B 1 1 S"]:
     """The mask of a decoding step: positions 0 to `index` of a cache for `length` positions, where `mask` shows them
-    (see `seen_later`)."""
+    (see `seen_later`). Raises ValueError beyond them (`expect_place`)."""
+    expect_place(index, length)
     visible = (jnp.arange(length) <= index)[None, None, None, :]
     return visible if mask is None else visible & mask
 

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from attention_research.layers.attention.multi_head import Where
 from attention_research.layers.attention.normalized_heads import NormalizedHeads
+from attention_research.layers.attention.where import expect_place
 
 
 class Windowed(NormalizedHeads):
@@ -51,6 +52,8 @@ class Windowed(NormalizedHeads):
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Array], dict[str, Any]]:  # fmt: skip
         """Stores position `index` in place of the oldest one, and attends to what is stored."""
         places, first = cache["key"].shape[2], self.num_first
+        if places < first + self.ring:
+            expect_place(index, places)
         place = jnp.where(index < first, index, first + (index - first) % max(places - first, 1))
         key, value = self.keys_values(x)
         put = lambda kept, new: jax.lax.dynamic_update_slice_in_dim(kept, new.swapaxes(1, 2), place, 2)
