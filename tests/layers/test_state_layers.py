@@ -160,10 +160,10 @@ def rwkv7(w, x, q, k, v, segments):
 
 def finished(kind, w, x, given, context):
     """The output of the layer from the outputs of the heads [T N Hv]."""
-    T = len(x)
+    T, bias = len(x), w.get("output.bias", 0)
     if kind in ("mamba2", "log_linear"):
         y = (context + w["skip"][:, None] * given["value"]).reshape(T, -1)
-        return rms(y * silu(x @ w["gate.kernel"])) * w["norm_scale"] @ w["output.kernel"]
+        return rms(y * silu(x @ w["gate.kernel"])) * w["norm_scale"] @ w["output.kernel"] + bias
     if kind == "rwkv7":
         centred = context - context.mean(-1, keepdims=True)
         y = (centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 64e-5)).reshape(T, -1)
@@ -172,18 +172,18 @@ def finished(kind, w, x, given, context):
         return y * given["gate"] @ w["output.kernel"]
     if kind == "lightning":
         y = rms(context.reshape(T, -1)) * w["norm_scale"]
-        return y * sigmoid(x @ w["gate.kernel"]) @ w["output.kernel"]
+        return y * sigmoid(x @ w["gate.kernel"]) @ w["output.kernel"] + bias
     if kind == "mlstm":
         y = (rms(context) * w["norm_scale"]).reshape(T, -1)
-        return y * sigmoid(x @ w["gate.kernel"]) @ w["output.kernel"]
+        return y * sigmoid(x @ w["gate.kernel"]) @ w["output.kernel"] + bias
     if "norm_scale" not in w:
-        return context.reshape(T, -1) @ w["output.kernel"] + w.get("output.bias", 0)
+        return context.reshape(T, -1) @ w["output.kernel"] + bias
     y = (rms(context) * w["norm_scale"]).reshape(T, -1)
     if "gate.kernel" in w:
         y = y * silu(x @ w["gate.kernel"])
     if "gate_up.kernel" in w:
         y = y * sigmoid(x @ w["gate_down.kernel"] @ w["gate_up.kernel"] + w["gate_up.bias"])
-    return y @ w["output.kernel"]
+    return y @ w["output.kernel"] + bias
 
 
 MEMBERS = {
@@ -223,9 +223,10 @@ def oracle(kind, w, x, segments):
     return finished(kind, w, x, given, context), weights.swapaxes(0, 1)
 
 
-def layer(kind):
+def layer(kind, settings=None):
     """(structure, parameters as float64 NumPy) of a small layer."""
-    target, settings = lookup(CAUSAL, kind), {"width": D, "num_heads": N, "head_width": None, **STATE_KINDS[kind]}
+    settings = {"width": D, "num_heads": N, "head_width": None, **(STATE_KINDS[kind] if settings is None else settings)}
+    target = lookup(CAUSAL, kind)
     inherited = {"num_layers": LAYERS, "max_length": T}
     settings |= {name: inherited[name] for name in inherited.keys() & schema.signature(CAUSAL, kind).keys()}
     structure, shapes, statistics = abstract(lambda rngs: target(**settings, rngs=rngs))
@@ -273,11 +274,40 @@ def found(request):
 @pytest.mark.slow
 def test_packed_rows_are_the_equation(found):
     kind, w, x, got, _ = found
+    assert_is_the_equation(kind, w, x, got["packed"], got["weights"])
+
+
+def assert_is_the_equation(kind, w, x, packed, given_weights):
     for row in range(B):
         want, weights = oracle(kind, w, x[row], SEGMENTS[row])
         real = SEGMENTS[row] != 0
-        np.testing.assert_allclose(got["packed"][row][real], want[real], atol=2e-5)
-        np.testing.assert_allclose(got["weights"][row][:, real], weights[:, real], atol=1e-5)
+        np.testing.assert_allclose(packed[row][real], want[real], atol=2e-5)
+        np.testing.assert_allclose(given_weights[row][:, real], weights[:, real], atol=1e-5)
+
+
+#: Widths that differ from the head width and from each other, a convolution of two taps, and biases.
+_OTHER = {"key_head_width": 3, "value_head_width": 5, "convolution_width": 2, "use_bias": True}
+UNUSUAL = {
+    "retnet": {**_OTHER, "key_head_width": 2},
+    "gla": {**_OTHER, "decay_rank": 2},
+    "kda": {**_OTHER, "rank": 2},
+    "deltanet": {**_OTHER, "negative_eigenvalues": True},
+    "rwkv7": {"key_head_width": 3, "value_head_width": 5, "rank": 2, "gate_rank": 3, "value_rank": 2},
+    "based": {**_OTHER, "key_head_width": 2},
+    "linear": {**_OTHER, "use_bias": False},
+    "performer": {**_OTHER, "use_bias": False, "num_features": 5},
+    **{kind: _OTHER for kind in ("mamba2", "log_linear", "gated_deltanet", "lightning", "mlstm")},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", STATE_KINDS)
+def test_a_layer_with_other_widths_is_the_equation(kind):
+    structure, w = layer(kind, UNUSUAL[kind])
+    x, mask = np.random.default_rng(2).standard_normal((B, T, D)), segment_mask(*2 * [jnp.asarray(SEGMENTS)])
+    run = jax.jit(lambda p, x: structure.merge(p)(x, mask=mask, is_causal=True, depth=jnp.int32(DEPTH)))
+    packed, aux = run({name: jnp.float32(p) for name, p in w.items()}, jnp.float32(x))
+    assert_is_the_equation(kind, w, x, packed, aux["attention_weights"])
 
 
 def test_a_prompt_with_padding_and_steps_are_the_whole(found):
