@@ -8,7 +8,7 @@ import pytest
 
 from attention_research.config import schema
 from attention_research.models.language_model import at_the_end, places
-from attention_research.registry import CAUSAL, CROSS, FAMILIES, PROMPTED
+from attention_research.registry import CAUSAL, CROSS, FAMILIES, PREFIX, PROMPTED
 from attention_research.tokens import PAD
 from tests.models.causal_kinds import NOT_CAUSAL
 from tests.models.unusual_models import ALONE, MOST, PROMPTS, T, assert_close, built, run, shifted, stepped, texts
@@ -21,7 +21,12 @@ CASES = [*(f"{kind}-{number}" for number in ROUNDS for kind in KINDS), *MORE]
 BY_LENGTH = ("scaled_rotary:dynamic",)
 PROMPTABLE = [name for name in CASES if re.split("[-:]", name)[0] in FAMILIES[PROMPTED] and name not in BY_LENGTH]
 #: Of round 0, all kinds are slow. The other rounds differ from it in the sizes of the same settings.
-SLOW = {*(f"{kind}-0" for kind in KINDS), *MORE}
+SLOW = {
+    *(f"{kind}-0" for kind in KINDS), "scaled_rotary:longrope", "streaming:sinks", "transformer_xl_memory:long",
+    "gated_deltanet:heads",
+}  # fmt: skip
+#: Kinds that place positions or compute weights in different ways.
+PREFIXED = ("t5", "rotary", "latent", "length_scaled", "exclusive")
 FAST = {"native_sparse-0", "streaming-0"}
 
 
@@ -47,7 +52,16 @@ def test_every_setting_of_every_kind_is_away_from_its_default():
 def test_prompts_of_different_lengths_and_steps_are_the_whole_text(name):
     """Prompts of 1, 5 and 7 tokens with padding on their left, then 10 tokens one by one. The text is longer than any
     window, block or chunk of round 0, and no multiple of it."""
-    merge, parameters = built("language_model", name)
+    assert_prompts_and_steps_are_the_whole_text(name)
+
+
+@pytest.mark.parametrize("kind", fast_are((), [*FAMILIES[PREFIX]], slow=PREFIXED))
+def test_prompts_that_see_all_their_tokens_and_steps_are_the_whole_text(kind):
+    assert_prompts_and_steps_are_the_whole_text(f"{kind}-0", decoder={"kind": "prefix"})
+
+
+def assert_prompts_and_steps_are_the_whole_text(name, **sections):
+    merge, parameters = built("language_model", name, **sections)
     prompts, rest = texts()
 
     def everything(parameters):

@@ -50,7 +50,7 @@ VALUES: dict[str, tuple] = {
     "num_blocks": (2, 1, 40),
     "top_k": (2, 1, 40),
     "interval": (3, 1, 3),
-    "iterations": (3, 0, 9),
+    "iterations": (3, 1, 9),
     # Logits, gates and factors.
     "cap": (0.5, 3.0, 20.0),
     "strength": (0.7, 2.0, 0.3),
@@ -101,8 +101,8 @@ OF_KIND: dict[str, dict[str, tuple]] = {
     "scaled_rotary": _NO_DIVISORS,
     "temperature": {"masks_diagonal": (False,) * 3},
     "interleaved": {
-        "first": ({"kind": "sliding_window", "window": 2}, "gla", {"kind": "streaming", "num_sinks": 1, "window": 3}),
-        "last": ({"kind": "latent", "latent_width": 3, "rotary_width": 2}, "sink", "value_residual"),
+        "first": ({"kind": "sliding_window", "window": 2}, "gla", "value_residual"),
+        "last": ({"kind": "latent", "latent_width": 3, "rotary_width": 2}, "sink", {"kind": "streaming", "window": 3}),
     },
     "yoco": {"lower": ({"kind": "streaming", "num_sinks": 1, "window": 2}, "mamba", "cross_layer")},
 }

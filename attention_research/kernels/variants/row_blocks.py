@@ -87,7 +87,7 @@ def attend_by_rows(
         if bias is not None:
             scores = scores + piece(bias).astype(scores.dtype)
         weights = weigh(scores, visible).astype(value.dtype)
-        return einsum("BKGTS,BSKH->BTKGH", weights.reshape(logits.shape), value).astype(rows.dtype)
+        return _weighted(weights.reshape(logits.shape), value).astype(rows.dtype)
 
     rows = query.reshape(B, T, K, N // K, H)
     if count == 1 and not sliced:
@@ -109,6 +109,14 @@ def attend_by_rows(
 
         context = lax.map(lambda one: rows_of(*one), (first, rows, seen(key), seen(value)))
     return jnp.moveaxis(context, 0, 1).reshape(B, count * block, N, -1)[:, :T]
+
+
+def _weighted(weights: Float[Array, "B K G T S"], value: Float[Array, "B S K H"]) -> Float[Array, "B T K G H"]:
+    """The sums of the weighted values. With the weights first, XLA's CPU backend (0.10.2) rejects the product of
+    bfloat16 with values that are cached as [B K S H]."""
+    if value.dtype == accumulator(value.dtype):
+        return einsum("BKGTS,BSKH->BTKGH", weights, value)
+    return einsum("BSKH,BKGTS->BTKGH", value, weights)
 
 
 def _visible(
