@@ -252,7 +252,7 @@ class MultiHeadAttention(nnx.Module):
     ) -> tuple[Float[Array, "B 1 D"], dict[str, Array], dict[str, Any]]:
         """Decodes position `index`: caches its key and value, and attends to positions 0 to index.
 
-        Returns (y, cache, aux).
+        Returns (y, cache, aux). Raises ValueError beyond the cache (`where.expect_place`).
         """
         (key, value), states = self.keys_values(x), self.key_states(x)
         cache = {
