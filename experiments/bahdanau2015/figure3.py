@@ -1,18 +1,18 @@
-"""Bahdanau et al. 2015, Figure 3: alignments of RNNsearch, as heat maps on verses, and against gold on generated text.
+"""Bahdanau et al. 2015, Figure 3: alignments of RNNsearch, as heat maps on strings, and against gold on generated text.
 
     attention-research reproduce bahdanau2015/figure3 --scale=cpu
 
-The row of verses and its trials are those of `search` in `bahdanau2015/table1`. Gold word alignments of real text are
-not available; generated sentences have them. The generated rows use the same sentences with three word orders of the
+The row of real text and its trials are those of `search` in `bahdanau2015/table1`. Real text has no gold word
+alignments; generated sentences have them. The generated rows use the same sentences with three word orders of the
 target: the order of the source, a local reordering (adjectives and adverbs change places), and the reversed order.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from pathlib import Path
 
-from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.teacher_forced import measure_gold, measure_maps
 from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
 from attention_research.studies.columns import PARAMETERS, PERPLEXITY, Column, fixed
@@ -22,18 +22,13 @@ from attention_research.studies.results import Results
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, against, compare, conclude
 
-from .interventions import measure as interventions
+from .strings import BARS, LONG, STAGES
+from .strings import row as of_strings
 
 CONFIG = "configs/translation/recurrent.py"
-LONG = 32
+#: The maximum length of generated sentences in words, with the end-of-sentence symbol.
+GENERATED_LENGTH = 32
 ORDERS = {"monotone": "the same order", "local": "a local reordering", "reversed": "the opposite order"}
-VERSES = (
-    train,
-    evaluate,
-    measure(by_length, edges=(1, 10, 15, 20, 25, 30, 40, 60), longest=96, fitting=LONG),
-    measure(interventions, longest=LONG),
-    measure(measure_maps),
-)
 GENERATED = (train, evaluate, measure(measure_gold), measure(measure_maps, count=2))
 
 
@@ -44,13 +39,16 @@ def generated(order: str) -> Row:
         "source_language": "source",
         "target_language": "target",
         "tokenizer": {"kind": "words"},
-        "batching": {"kind": "buckets", "boundaries": (LONG,)},
+        "batching": {"kind": "buckets", "boundaries": (GENERATED_LENGTH,)},
     }
-    changes = {"max_length": LONG, "vocabulary_size": 300, "data": data}
+    changes = {"max_length": GENERATED_LENGTH, "vocabulary_size": 300, "data": data}
     return Row(order, f"generated, {ORDERS[order]}", changes, stages=GENERATED)
 
 
-ROWS = (Row("search", "Bible verses", {"max_length": LONG}), *map(generated, ORDERS))
+ROWS = (
+    of_strings("search", "strings of user interfaces", {}, LONG, stages=(*STAGES, measure(measure_maps))),
+    *map(generated, ORDERS),
+)
 
 
 def differentiable(results: Results) -> Verdict:
@@ -115,13 +113,13 @@ def aligned_for_free(results: Results) -> Verdict:
 
 
 def heat_map(results: Results) -> Verdict:
-    """Maps of held-out verses are drawn. The text says how sharp they are."""
+    """Maps of held-out strings are drawn. The text says how sharp they are."""
     found = [one for seed in results.values("search", "measure.maps") for one in seed]
     if not found:
         return Verdict(UNTESTED, "no map is recorded")
     peaks = statistics.fmean(max(row) for one in found for row in one["weights"])
     even = statistics.fmean(1 / len(one["source"]) for one in found)
-    said = f"{len(found)} maps of test verses; mean largest weight of a row {peaks:.2f}, uniform weights {even:.2f}"
+    said = f"{len(found)} maps of test strings; mean largest weight of a row {peaks:.2f}, uniform weights {even:.2f}"
     return Verdict(HELD if peaks > 2 * even else FAILED, said)
 
 
@@ -141,10 +139,10 @@ def finds_reordering(results: Results) -> Verdict:
     })  # fmt: skip
 
 
-def verse_maps(results: Results, folder: Path) -> Figure | None:
-    """Draws the maps of four held-out verses by the first finished seed."""
+def string_maps(results: Results, folder: Path) -> Figure | None:
+    """Draws the maps of four held-out strings by the first finished seed."""
     maps = [one for seed in results.values("search", "measure.maps")[:1] for one in seed]
-    return heat_maps(results, folder / "alignments.png", maps, "Bible verses, with teacher forcing")
+    return heat_maps(results, folder / "alignments.png", maps, "strings of user interfaces, with teacher forcing")
 
 
 def generated_maps(results: Results, folder: Path) -> Figure | None:
@@ -158,14 +156,14 @@ def generated_maps(results: Results, folder: Path) -> Figure | None:
     return heat_maps(results, folder / "generated_alignments.png", maps, "generated sentences")
 
 
-NOTE = "Real verses have no gold alignment. Generated sentences do, but they are not French."
+NOTE = "Real text has no gold alignment. Generated sentences do, but they are not French."
 STUDY = Study(
     rows=ROWS,
     scales={
         "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 8}, note=NOTE),
         "cpu": Scale(f"{CONFIG}:cpu", seeds=3, jobs=2, settings={"examples": 600}, note=NOTE),
     },
-    stages=VERSES,
+    stages=STAGES,
     columns=(
         PARAMETERS, PERPLEXITY,
         Column("measure.alignment_error_rate", "AER", fixed(2), better="lower"),
@@ -190,7 +188,7 @@ STUDY = Study(
             claims=("alignment-for-free", "diagonal-when-order-agrees", "attention-finds-reordering"),
             rows=tuple(ORDERS),
         ),
-        Competence("search", "evaluate.perplexity", "trigram", claims=("alignment-heat-map",), rows=("search",)),
+        *(dataclasses.replace(bar, claims=("alignment-heat-map",)) for bar in BARS),
     ),
     verdicts={
         "no-alignment-supervision": differentiable,
@@ -199,5 +197,5 @@ STUDY = Study(
         "diagonal-when-order-agrees": diagonal,
         "attention-finds-reordering": finds_reordering,
     },
-    figures=(verse_maps, generated_maps),
+    figures=(string_maps, generated_maps),
 )  # fmt: skip

@@ -3,39 +3,33 @@
     attention-research reproduce bahdanau2015/table1 --scale=cpu
     attention-research inspect   --study=bahdanau2015/table1 --scale=paper    # 80,401,000 weights without biases
 
-Rows ending in -30 are trained on short sentences, rows ending in -50 on longer ones too. Below `paper` these are Bible
-verses, English to French, of up to 24 and 32 word pieces. RNNencdec is the same decoder with the last state of the
-encoder as the context of every step. Then a part of the trained model's input from the source is removed: its initial
-state, or the differences between contexts.
+Rows ending in -30 are trained on short sentences, rows ending in -50 on longer ones too. Below `paper` these are
+strings of user interfaces (`strings.py`). RNNencdec is the same decoder with the last state of the encoder as the
+context of every step. Then a part of the trained model's input from the source is removed: its initial state, or the
+differences between contexts.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from attention_research.analysis.by_length import measure as by_length
 from attention_research.analysis.parameter_counts import shapes, weights_without_biases
 from attention_research.analysis.teacher_forced import measure_maps
-from attention_research.studies import Budget, Row, Scale, Study, evaluate, measure, train
+from attention_research.studies import Budget, Row, Scale, Study, measure
 from attention_research.studies.columns import FLOPS, LOSS, PARAMETERS, PERPLEXITY, STEPS_PER_SECOND, Column, fixed
-from attention_research.studies.competence import Competence
 from attention_research.studies.results import Results
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
 
-from .interventions import measure as interventions
+from .strings import BARS, ENCDEC, LONG, NOTE, SHORT, STAGES, at_scales
 
 CONFIG = "configs/translation/recurrent.py"
 OURS = ("smoke", "cpu", "gpu")
-#: The two training lengths in word pieces. Those of the paper are 30 and 50 words.
-SHORT, LONG = 24, 32
 #: Weights without biases at the paper's sizes: embeddings 37.2M, encoder 9.72M, decoder 10.86M, s_0 1M, alignment
 #: 3.001M, readout 18.62M. The paper does not report a count.
 RNNSEARCH = 80_401_000
 
-LENGTHS = measure(by_length, edges=(1, 10, 15, 20, 25, 30, 40, 60), longest=96, fitting=LONG)
-STAGES = (train, evaluate, LENGTHS, measure(interventions, longest=LONG))
-ENCDEC = {"model.encoder": {"kind": "unidirectional"}, "model.alignment": {"kind": "last_state"}}
+FORWARD = {"model.encoder": {"kind": "unidirectional"}}
 START = {
     "model.encoder": {"kind": "unidirectional"},
     "model.alignment": {"kind": "none"},
@@ -43,26 +37,22 @@ START = {
 }
 
 
-def learnt(length: int, words: int, updates: int) -> dict[str, dict]:
-    """By scale, the longest training sentences and, for `paper`, the number of updates."""
-    ours = {"max_length": length}
-    return {**dict.fromkeys(OURS, ours), "paper": {"max_length": words + 1, "training.steps": updates}}
-
-
-def row(id: str, name: str, changes: dict, length: dict[str, dict], **more: Any) -> Row:
-    """A row with the overrides of all scales and those of its training length at each scale."""
-    return Row(id, name, at={scale: {**changes, **own} for scale, own in length.items()}, **more)
+def row(id: str, name: str, changes: dict, length: int, words: int = 50, updates: int = 0, **more: Any) -> Row:
+    """A row that is trained on strings of at most `length` pieces and, at `paper`, on sentences of at most `words`
+    words for `updates` updates."""
+    paper = {"max_length": words + 1, "training.steps": updates, **changes}
+    return Row(id, name, at={**at_scales(changes, length), "paper": paper}, **more)
 
 
 ROWS = (
-    row("encdec_30", "RNNencdec-30", ENCDEC, learnt(SHORT, 30, 846_000)),
-    row("search_30", "RNNsearch-30", {}, learnt(SHORT, 30, 471_000)),
-    row("encdec", "RNNencdec-50", ENCDEC, learnt(LONG, 50, 600_000)),
-    row("search", "RNNsearch-50", {}, learnt(LONG, 50, 288_000), stages=(*STAGES, measure(measure_maps))),
-    row("search_long", "RNNsearch-50*, trained longer", {}, learnt(LONG, 50, 667_000), scales=("paper",)),
+    row("encdec_30", "RNNencdec-30", ENCDEC, SHORT, 30, 846_000),
+    row("search_30", "RNNsearch-30", {}, SHORT, 30, 471_000),
+    row("encdec", "RNNencdec-50", ENCDEC, LONG, 50, 600_000),
+    row("search", "RNNsearch-50", {}, LONG, 50, 288_000, stages=(*STAGES, measure(measure_maps))),
+    row("search_long", "RNNsearch-50*, trained longer", {}, LONG, 50, 667_000, scales=("paper",)),
     Row("moses", "Moses", scales=()),
-    Row("forward", "RNNsearch-50, forward annotations", {"model.encoder": {"kind": "unidirectional"}}, scales=OURS),
-    Row("start_only", "the last state as the decoder's start alone", START, scales=OURS),
+    row("forward", "RNNsearch-50, forward annotations", FORWARD, LONG, scales=OURS),
+    row("start_only", "the last state as the decoder's start alone", START, LONG, scales=OURS),
 )
 
 
@@ -184,10 +174,7 @@ def _many(values: tuple[float, ...], *, percent: bool = False) -> str:
     return ", ".join(f"{value:.0%}" if percent else f"{value:.2f}" for value in values)
 
 
-NOTE = (
-    "Bible verses, English to French, are trained up to 24 word pieces (-30) and 32 (-50), with Adam instead of the "
-    "paper's Adadelta. The column BLEU is that of test verses of at most 32 pieces. Decoding is greedy."
-)
+NOTE = f"{NOTE} The column BLEU is that of test strings of at most {LONG} pieces. Decoding is greedy."
 STUDY = Study(
     rows=ROWS,
     scales={
@@ -195,7 +182,7 @@ STUDY = Study(
         "cpu": Scale(f"{CONFIG}:cpu", seeds=3, jobs=2, settings={"examples": 600}, note=NOTE),
         "gpu": Scale(
             f"{CONFIG}:cpu",
-            {"model.width": 512, "model.embedding_width": 512, "training.steps": 10_000, "training.batch_size": 128},
+            {"model.width": 512, "model.embedding_width": 512},
             seeds=3,
             note=NOTE,
         ),
@@ -214,7 +201,7 @@ STUDY = Study(
     compared={"measure.bleu_fitting": "BLEU all"},
     claims="../claims.csv",
     counts=weights_without_biases,
-    competence=(Competence("search", "evaluate.perplexity", "trigram"),),
+    competence=BARS,
     verdicts={
         "rnnsearch-three-rnns": three_recurrences,
         "annotations-join-both-directions": both_directions,
