@@ -22,7 +22,7 @@ from attention_research.studies.results import Results
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, against, compare, conclude
 
-from .strings import BARS, LONG, STAGES
+from .strings import CRITERIA, LONG, STAGES
 from .strings import row as of_strings
 
 CONFIG = "configs/translation/recurrent.py"
@@ -188,7 +188,7 @@ STUDY = Study(
             claims=("alignment-for-free", "diagonal-when-order-agrees", "attention-finds-reordering"),
             rows=tuple(ORDERS),
         ),
-        *(dataclasses.replace(bar, claims=("alignment-heat-map",)) for bar in BARS),
+        *(dataclasses.replace(one, claims=("alignment-heat-map",)) for one in CRITERIA),
     ),
     verdicts={
         "no-alignment-supervision": differentiable,

@@ -52,7 +52,7 @@ STAGES = (
 )
 #: A row must be better than a trigram model of the target before it can be better than another row. The row with
 #: attention must also be better than a translation memory on strings that are far from all training strings.
-BARS = (
+CRITERIA = (
     Competence("search", "evaluate.perplexity", "trigram", rows=("search*", "encdec*", "forward", "start_only")),
     Competence("search", "evaluate.far_bleu", "memory_else_copy", margin=3, higher=True, rows=("search",)),
 )
