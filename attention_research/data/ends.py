@@ -6,12 +6,12 @@ A decoded target needs an end, which the model learns to write. A text without b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attention_research.data.tokens import TokenArray
+from attention_research.data.wrapped_tokenizer import WrappedTokenizer
 from attention_research.tokens import EOS
 
 
@@ -30,21 +30,8 @@ def added(tokens: TokenArray) -> TokenArray:
     return TokenArray(flat, tokens.offsets + np.arange(len(tokens.offsets)))
 
 
-class WithEnds:
+class WithEnds(WrappedTokenizer):
     """A trained tokenizer that writes the end of sentence after each text and reads up to it."""
-
-    def __init__(self, tokenizer: Any):
-        self.tokenizer = tokenizer
-
-    @property
-    def path(self) -> Path:
-        """The file of the vocabulary."""
-        return self.tokenizer.path
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the vocabulary."""
-        return self.tokenizer.fingerprint
 
     @property
     def size(self) -> int:

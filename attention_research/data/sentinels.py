@@ -7,29 +7,20 @@ is size - 1, <extra_id_1> is size - 2. Ids between those of the vocabulary and t
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
+from attention_research.data.wrapped_tokenizer import WrappedTokenizer
 from attention_research.tokens import EOS
 
 _MARK = re.compile(r"<extra_id_(\d+)>")
 
 
-class WithSentinels:
+class WithSentinels(WrappedTokenizer):
     """A trained tokenizer that reads and writes <extra_id_0>, <extra_id_1>, ... as the `sentinels` last of `size`."""
 
     def __init__(self, tokenizer: Any, size: int, sentinels: int):
-        self.tokenizer, self.size, self.sentinels = tokenizer, size, sentinels
-
-    @property
-    def path(self) -> Path:
-        """The file of the vocabulary below the sentinels."""
-        return self.tokenizer.path
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the vocabulary below the sentinels."""
-        return self.tokenizer.fingerprint
+        super().__init__(tokenizer)
+        self.size, self.sentinels = size, sentinels
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text, with the end of sentence and without a beginning of sentence."""
