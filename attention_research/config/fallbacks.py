@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attention_research import registry
-from attention_research.config import schema
 from attention_research.config.record import Config
-from attention_research.config.resolution import Raw, Scope
+from attention_research.config.resolution import Scope
 
 
 def fallbacks(config: Config) -> list[str]:
@@ -30,7 +29,7 @@ def _lines(scope: Scope) -> Iterator[str]:
     for name, setting in scope.settings.items():
         if setting.section is None or setting.many or (child := scope.child(name)) is None:
             continue
-        above = None if _names_kind(scope, name) else _inherited(scope, setting)
+        above = None if _names_kind(scope, name) else scope.above(setting)
         if above is not None and above.kind not in registry.FAMILIES[setting.family]:
             why = registry.REFUSED.get((setting.family, above.kind), f"there is no such kind of {setting.family}")
             place = above.written.get("kind", name)
@@ -44,16 +43,3 @@ def _names_kind(scope: Scope, name: str) -> bool:
         return False
     given = scope.raw.values[name]
     return "kind" in given if isinstance(given, dict) else True
-
-
-def _inherited(scope: Scope, setting: schema.Setting) -> Raw | None:
-    """The section of an enclosing scope from which a child section is inherited, as `Scope` finds it."""
-    assert setting.section is not None
-    above = scope.parent if setting.default is schema.REQUIRED else None
-    while above is not None:
-        for name in filter(None, (setting.name, setting.section.other)):
-            there = above.settings.get(name)
-            if there is not None and there.section is not None and not there.many:
-                return above.child_raw(name)
-        above = above.parent
-    return None

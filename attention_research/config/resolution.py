@@ -100,17 +100,30 @@ class Scope:
             return {name: Raw(item) for name, item in setting.default.items()}
         if setting.default is not schema.REQUIRED:
             return [Raw(item) for item in setting.default] if setting.many else Raw(setting.default)
+        if (found := self._enclosing(setting)) is not None:
+            scope, name = found
+            return _fitting(scope.child_raw(name), setting)
+        if setting.many:
+            raise ConfigError(f"{self.path}.{setting.name}: missing; {self.kind} needs it ({setting.annotation.words})")
+        return None if setting.optional else _plain(family)
+
+    def above(self, setting: schema.Setting) -> Any:
+        """The section of an enclosing scope from which a child section is inherited, whether or not its kind exists in
+        the family of the child. None if there is none, or if the child has a default of its own."""
+        found = self._enclosing(setting) if setting.default is schema.REQUIRED else None
+        return None if found is None else found[0].child_raw(found[1])
+
+    def _enclosing(self, setting: schema.Setting) -> tuple[Scope, str] | None:
+        """The nearest enclosing scope with such a section, and the name of the section there."""
         other = setting.section.other if setting.section else None
         scope = self.parent
         while scope is not None:
             for name in filter(None, (setting.name, other)):
                 there = scope.settings.get(name)
                 if there is not None and there.section is not None and there.many == setting.many:
-                    return _fitting(scope.child_raw(name), setting)
+                    return scope, name
             scope = scope.parent
-        if setting.many:
-            raise ConfigError(f"{self.path}.{setting.name}: missing; {self.kind} needs it ({setting.annotation.words})")
-        return None if setting.optional else _plain(family)
+        return None
 
 
 class Around(Scope):
