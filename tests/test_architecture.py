@@ -17,6 +17,7 @@ FLOORS = (
 #: Modules below all floors: name -> the floors that may import it (None: all).
 BASEMENT = {
     "bundled": None,
+    "checkpoint_choice": None,
     "errors": None,
     "registry": None,
     "signatures": None,
@@ -31,13 +32,14 @@ BASEMENT = {
 }
 BASEMENT_IMPORTS = {
     "bundled": set(),
+    "checkpoint_choice": set(),
     "errors": set(),
     "registry": set(),
     "signatures": {"errors"},
     "allocator": set(),
     "tokens": set(),
     "source_text": set(),
-    "constraints": {"distance_buckets", "division"},
+    "constraints": {"checkpoint_choice", "distance_buckets", "division"},
     "distance_buckets": set(),
     "division": set(),
     "experiment": {"signatures"},

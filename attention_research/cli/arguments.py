@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from attention_research import checkpoint_choice
 from attention_research.config import Config, ConfigError, load
 from attention_research.config.annotations import whole
 from attention_research.config.fallbacks import fallbacks
@@ -177,7 +178,7 @@ def machines(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def checkpoint(text: str) -> str | int:
     """Parses `last`, `best`, or a step."""
-    return text if text in ("last", "best") else _at_least(0, text, "last, best or a step")
+    return text if text in checkpoint_choice.NAMES else _at_least(0, text, checkpoint_choice.EXPECTED)
 
 
 def positive(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attention_research import checkpoint_choice
 from attention_research.constraints.section import Broken, Section
 
 
@@ -73,8 +74,9 @@ def a_checkpoint_to_choose(section: Section, sections: list[Section]) -> Broken:
 def a_checkpoint_that_can_be(section: Section, sections: list[Section]) -> Broken:
     """`initial_checkpoint` takes the same values as `evaluate --checkpoint`."""
     wanted = section.settings.get("initial_checkpoint", "last")
-    known = wanted in ("last", "best") or wanted.isdecimal()
-    return None if known else ("initial_checkpoint", f"expected last, best or a step; got {wanted!r}")
+    if checkpoint_choice.is_choice(checkpoint_choice.read(wanted)):
+        return None
+    return "initial_checkpoint", f"expected {checkpoint_choice.EXPECTED}; got {wanted!r}"
 
 
 def nucleus_within_all(section: Section, sections: list[Section]) -> Broken:

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from attention_research import checkpoint_choice
 from attention_research.config import Config, ConfigError, build, resolve
 from attention_research.studies.study import Stage
 
@@ -45,8 +46,8 @@ def finetune(
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name) or name in TAKEN:
         raise ConfigError(f"finetune {name!r}: a name is a slug of a-z, 0-9, '_', '-', and none of {', '.join(TAKEN)}")
-    if isinstance(checkpoint, str) and checkpoint not in ("last", "best"):
-        raise ConfigError(f"finetune {name!r}: checkpoint={checkpoint!r}: expected last, best or a step")
+    if checkpoint is not None and not checkpoint_choice.is_choice(checkpoint):
+        raise ConfigError(f"finetune {name!r}: checkpoint={checkpoint!r}: expected {checkpoint_choice.EXPECTED}")
     at = {scale: dict(more) for scale, more in (at or {}).items()}
     settings = {"name": name, "overrides": dict(overrides), "from_stage": from_stage, "at": at}
     return Stage("finetune", {**settings, "checkpoint": checkpoint})

@@ -22,6 +22,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from attention_research import checkpoint_choice
 from attention_research.config import Config, ConfigError, build, build_experiment
 from attention_research.data import from_run
 from attention_research.errors import RunError
@@ -158,7 +159,7 @@ def chosen(run: Path, settings: Training, report: Report) -> Iterator[tuple[Chec
     own = build(config.resolved["training"], "training")()
     with Checkpoints(run, own, report, criterion_of(config)) as checkpoints:
         try:
-            selection = select(checkpoints, int(named) if named.isdecimal() else named, 1)
+            selection = select(checkpoints, checkpoint_choice.read(named), 1)
         except (ConfigError, RunError) as error:
             raise ConfigError(f"config.training.initial={run}: {error}") from None
         yield checkpoints, selection

@@ -16,6 +16,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from attention_research import checkpoint_choice
 from attention_research.config import Config, build
 from attention_research.config.errors import offer
 from attention_research.errors import ConfigError, RunError
@@ -65,8 +66,8 @@ def select(checkpoints: Checkpoints, wanted: str | int | None, average: int) -> 
 
     Raises RunError if no checkpoint is intact, and ConfigError if the wanted one does not exist.
     """
-    if isinstance(wanted, str) and wanted not in ("last", "best"):
-        raise ConfigError(f"--checkpoint={wanted}: expected last, best or a step")
+    if wanted is not None and not checkpoint_choice.is_choice(wanted):
+        raise ConfigError(f"--checkpoint={wanted}: expected {checkpoint_choice.EXPECTED}")
     latest = checkpoints.latest()
     if latest is None:
         raise RunError(f"{checkpoints.workdir}: no finished checkpoint; run train there first")
