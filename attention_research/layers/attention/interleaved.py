@@ -10,6 +10,7 @@ from __future__ import annotations
 from flax import nnx
 
 from attention_research.errors import ConfigError
+from attention_research.layers.layouts.bounds import expect_layer
 from attention_research.layers.layouts.by_layer import layers_of
 from attention_research.signatures import Child, Constructor, Positive
 
@@ -38,10 +39,7 @@ class InterleavedAttention(nnx.Module):
             apart = hasattr(target, "by_layer") and hasattr(other.target, "by_layer")
             if apart or hasattr(target, "owned_by_stack"):
                 raise ConfigError(f"self_attention.{name}: {target.__name__} needs a stack of its own kind")
-        if interval > num_layers:
-            raise ConfigError(
-                f"self_attention.interval: expected at most {num_layers}, the number of layers, got {interval}"
-            )
+        expect_layer("self_attention.interval", interval, num_layers)
         groups, rest = divmod(num_layers, interval)
         firsts, lasts = each(first, num_layers - groups), each(last, groups)
         found = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attention_research.errors import ConfigError
+from attention_research.layers.layouts.bounds import expect_layer
 from attention_research.layers.layouts.uniform import Children
 from attention_research.signatures import Child, Positive
 
@@ -18,10 +18,7 @@ class EveryLayout:
 
     def __call__(self, children: Children, num_layers: int) -> list[tuple[Children, int]]:
         """The list of (children of the blocks, number of layers)."""
-        if self.interval > num_layers:
-            raise ConfigError(
-                f"layout.interval: expected at most {num_layers}, the number of layers, got {self.interval}"
-            )
+        expect_layer("layout.interval", self.interval, num_layers)
         groups, rest = divmod(num_layers, self.interval)
         sparse = {**children, "feed_forward": self.feed_forward}
         segments = [(children, self.interval - 1), (sparse, 1)] * groups + [(children, rest)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attention_research.errors import ConfigError
+from attention_research.layers.layouts.bounds import expect_layer
 from attention_research.layers.layouts.uniform import Children
 from attention_research.signatures import Child, Positive
 
@@ -15,8 +15,7 @@ class OneLayout:
 
     def __call__(self, children: Children, num_layers: int) -> list[tuple[Children, int]]:
         """The list of (children of the blocks, number of layers)."""
-        if self.layer > num_layers:
-            raise ConfigError(f"layout.layer: expected at most {num_layers}, the number of layers, got {self.layer}")
+        expect_layer("layout.layer", self.layer, num_layers)
         other = {**children, "feed_forward": self.feed_forward}
         segments = [(children, self.layer - 1), (other, 1), (children, num_layers - self.layer)]
         return [(some, count) for some, count in segments if count]
