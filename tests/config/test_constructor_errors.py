@@ -21,7 +21,15 @@ WRONG = {
         "model.decoder.cross_attention.num_key_value_heads: expected a divisor of num_heads 3, got 2"),
     "a setting of a stack": (
         {"decoder": {"self_attention": {"kind": "yoco", "lower": "alibi"}, "num_layers": 1}},
-        "model.decoder.num_layers: 1; yoco expects at least 2 layers"),
+        "model.decoder.num_layers: 1; this self-attention expects at least 2 layers"),
+    "some layers of a stack": (
+        {"decoder": {"self_attention": {"kind": "interleaved", "interval": 2, "first": "alibi",
+                                        "last": "value_residual"}}},
+        "model.decoder.self_attention.last: this kind expects at least 2 layers; 1 of 2 layers has it"),
+    "some layers of some layers": (
+        {"decoder": {"num_layers": 3, "self_attention": {"kind": "interleaved", "interval": 3, "last": "alibi",
+                                                         "first": {"kind": "yoco", "lower": "value_residual"}}}},
+        "model.decoder.self_attention.first.lower: this kind expects at least 2 layers; 1 of 2 layers has it"),
     "the name of the section itself": (
         {"encoder": {"layout": {"kind": "one", "layer": 7, "feed_forward": {"hidden_width": 5}}}},
         "model.encoder.layout.layer: expected at most 2, the number of layers, got 7"),

@@ -147,6 +147,17 @@ def test_stacks_that_are_too_small_are_refused():
             layout(target, 1, **settings)
 
 
+def test_too_few_of_the_layers_are_named_by_their_section():
+    value, plain = Constructor(ValueResidualAttention, {}), Constructor(StandardAttention, {})
+    few = "this kind expects at least 2 layers; 1 of 3 layers has it"
+    with pytest.raises(ConfigError, match=f"^self_attention.last: {few}$"):
+        layout(InterleavedAttention, 3, interval=2, first=plain, last=value)
+    with pytest.raises(ConfigError, match=f"^self_attention.lower: {few}$"):
+        layout(YOCOAttention, 3, lower=value)
+    V, M = ValueResidualAttention, MixedValuesAttention
+    assert layout(InterleavedAttention, 2, interval=1, first=plain, last=value) == [(V, 1), (M, 1)]
+
+
 def test_a_reader_needs_a_lower_layer():
     structure, parameters = stack_of(ReadsKeys, 1)
     with pytest.raises(ConfigError, match="self_attention: ReadsKeys of layer 1 needs a lower layer"):

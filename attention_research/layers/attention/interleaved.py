@@ -11,16 +11,16 @@ from flax import nnx
 
 from attention_research.errors import ConfigError
 from attention_research.layers.layouts.bounds import expect_layer
-from attention_research.layers.layouts.by_layer import layers_of
+from attention_research.layers.layouts.by_layer import path_of, some_of
 from attention_research.signatures import Child, Constructor, Positive
 
 
 class InterleavedAttention(nnx.Module):
     """Layers `interval`, 2 * `interval`, ..., counted from 1, have the kind `last`; all others have the kind `first`.
 
-    A kind whose layers depend on each other (`rwkv7`) counts only its own layers. Raises ConfigError for two such
-    kinds, for kinds that share parameters between layers, for fewer layers than `interval`, and in models whose layers
-    are not a stack of such blocks.
+    A kind whose layers depend on each other (`rwkv7`) counts only its own layers, also if it expects several. Raises
+    ConfigError for two such kinds, for kinds that share parameters between layers, for fewer layers than `interval`,
+    and in models whose layers are not a stack of such blocks.
     """
 
     def __init__(
@@ -38,10 +38,11 @@ class InterleavedAttention(nnx.Module):
             target = attention.settings[name].target
             apart = hasattr(target, "by_layer") and hasattr(other.target, "by_layer")
             if apart or hasattr(target, "owned_by_stack"):
-                raise ConfigError(f"self_attention.{name}: {target.__name__} needs a stack of its own kind")
-        expect_layer("self_attention.interval", interval, num_layers)
+                raise ConfigError(f"{path_of(attention, name)}: {target.__name__} needs a stack of its own kind")
+        expect_layer(path_of(attention, "interval"), interval, num_layers)
         groups, rest = divmod(num_layers, interval)
-        firsts, lasts = each(first, num_layers - groups), each(last, groups)
+        counts = {"first": num_layers - groups, "last": groups}
+        firsts, lasts = (_each(some_of(attention, name, count, num_layers)) for name, count in counts.items())
         found = []
         for _ in range(groups):
             found += [*firsts[: interval - 1], *lasts[:1]]
@@ -49,6 +50,6 @@ class InterleavedAttention(nnx.Module):
         return [(one, 1) for one in [*found, *firsts[:rest]]]
 
 
-def each(attention: Constructor, num_layers: int) -> list[Constructor]:
+def _each(groups: list[tuple[Constructor, int]]) -> list[Constructor]:
     """The self-attention of each layer."""
-    return [one for one, count in layers_of(attention, num_layers) for _ in range(count)] if num_layers else []
+    return [one for one, count in groups for _ in range(count)]

@@ -13,19 +13,18 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array
 
-from attention_research.errors import ConfigError
 from attention_research.layers.attention.multi_head import MultiHeadAttention, Where
 from attention_research.signatures import Constructor
 
 
 class ValueResidualAttention(MultiHeadAttention):
-    """The first layer, which hands over its values. Raises ConfigError for a stack of one layer."""
+    """The first layer, which hands over its values. A stack needs a second layer, which reads them."""
+
+    fewest_layers = 2
 
     @classmethod
     def by_layer(cls, attention: Constructor, num_layers: int) -> list[tuple[Constructor, int]]:
         """The first layer, and the layers above it."""
-        if num_layers == 1:
-            raise ConfigError("num_layers: 1; a value residual expects at least 2 layers")
         return [(attention, 1), (attention.of(MixedValuesAttention, attention.settings), num_layers - 1)]
 
     def hand_over(self, key: Array, value: Array) -> dict[str, Array]:

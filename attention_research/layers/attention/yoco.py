@@ -12,15 +12,17 @@ from typing import Any
 
 from attention_research.errors import ConfigError
 from attention_research.layers.attention.cross_layer import HandsOverKeys, ReadsKeys
-from attention_research.layers.layouts.by_layer import layers_of
+from attention_research.layers.layouts.by_layer import path_of, some_of
 from attention_research.signatures import Child, Constructor
 
 
 class YOCOAttention(HandsOverKeys):
     """The first layer of the upper half. `lower` is the self-attention of the lower half.
 
-    Raises ConfigError for a stack of one layer, and for a `lower` kind that shares parameters between layers.
+    A stack has at least two layers. Raises ConfigError for a `lower` kind that shares parameters between layers.
     """
+
+    fewest_layers = 2
 
     def __init__(self, *, lower: Child["causal_attention"], **inherited: Any):
         del lower  # it belongs to the lower half
@@ -29,11 +31,9 @@ class YOCOAttention(HandsOverKeys):
     @classmethod
     def by_layer(cls, attention: Constructor, num_layers: int) -> list[tuple[Constructor, int]]:
         """num_layers / 2 lower layers (rounded down), the layer with keys and values, and the layers above it."""
-        if num_layers == 1:
-            raise ConfigError("num_layers: 1; yoco expects at least 2 layers")
         settings, half = dict(attention.settings), num_layers // 2
         lower = settings.pop("lower")
         if hasattr(lower.target, "owned_by_stack"):
-            raise ConfigError(f"self_attention.lower: {lower.target.__name__} needs a stack of its own kind")
+            raise ConfigError(f"{path_of(attention, 'lower')}: {lower.target.__name__} needs a stack of its own kind")
         upper = [(attention.of(ReadsKeys, settings), num_layers - half - 1)] if num_layers > half + 1 else []
-        return [*layers_of(lower, half), (attention, 1), *upper]
+        return [*some_of(attention, "lower", half, num_layers), (attention, 1), *upper]

@@ -1,19 +1,46 @@
 """Self-attentions that differ from layer to layer: the kind itself says which layer has which.
 
 A class of attention with a method `by_layer(attention, num_layers)` returns [(constructor, number of layers)] from the
-first layer on. The kinds `interleaved`, `value_residual`, `cross_layer` and `yoco` use it.
+first layer on. The kinds `interleaved`, `value_residual`, `cross_layer` and `yoco` use it. An attribute `fewest_layers`
+is the number of layers that a class needs; without it, one layer is enough.
 """
 
 from __future__ import annotations
 
 from itertools import groupby
 
+from attention_research.errors import ConfigError
 from attention_research.layers.layouts.uniform import Children
 from attention_research.signatures import Constructor
 
 
 def layers_of(attention: Constructor, num_layers: int) -> list[tuple[Constructor, int]]:
-    """The self-attentions of `num_layers` layers of one kind."""
+    """The self-attentions of `num_layers` layers, all those of a stack. Raises ConfigError if they are too few."""
+    if num_layers < (least := _fewest(attention)):
+        raise ConfigError(f"num_layers: {num_layers}; this self-attention expects at least {least} layers")
+    return _made(attention, num_layers)
+
+
+def some_of(within: Constructor, name: str, count: int, num_layers: int) -> list[tuple[Constructor, int]]:
+    """The self-attentions of `count` of the `num_layers` layers of a stack, those of the child section `name` of its
+    self-attention `within`. Raises ConfigError, which names this section, if they are too few."""
+    attention = within.settings[name]
+    if 0 < count < (least := _fewest(attention)):
+        have = f"{count} of {num_layers} layers {'has' if count == 1 else 'have'} it"
+        raise ConfigError(f"{path_of(within, name)}: this kind expects at least {least} layers; {have}")
+    return _made(attention, count) if count else []
+
+
+def path_of(attention: Constructor, name: str) -> str:
+    """The path of a setting of a self-attention, for messages: in full if the section knows its own path."""
+    return f"{attention.path or 'self_attention'}.{name}"
+
+
+def _fewest(attention: Constructor) -> int:
+    return getattr(attention.target, "fewest_layers", 1)
+
+
+def _made(attention: Constructor, num_layers: int) -> list[tuple[Constructor, int]]:
     make = getattr(attention.target, "by_layer", None)
     return [(attention, num_layers)] if make is None else make(attention, num_layers)
 
