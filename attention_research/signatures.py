@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 from attention_research.errors import ConfigError
@@ -53,12 +54,29 @@ Given = Annotated[T, "Given"]
 _NAMED = re.compile(r"(?P<name>\w+)(?P<rest>[.:].*)")
 
 
+@dataclass(frozen=True)
+class ConfigPath:
+    """The path of a section, for messages of the object that was made from it. Equal to every other one: modules with
+    the same settings compute the same wherever they stand.
+
+    >>> ConfigPath("config.model").of("width"), ConfigPath().of("width"), ConfigPath("config.model") == ConfigPath()
+    ('config.model.width', 'width', True)
+    """
+
+    text: str = field(default="", compare=False)
+
+    def of(self, setting: str) -> str:
+        """The path of a setting of the section; its name alone if the path is unknown."""
+        return f"{self.text}.{setting}" if self.text else setting
+
+
 class Constructor:
     """A class with its resolved settings. The parent calls it with the other arguments: ``constructor(rngs=...)``.
 
     `path` is the section's path in the config. It completes the errors of the class: "num_groups: ..." becomes
     "config.model.self_attention.num_groups: ..." if the section has this setting. "self_attention.kind: ..." becomes
-    "config.model.self_attention.kind: ..." in the section of that name and in its parent.
+    "config.model.self_attention.kind: ..." in the section of that name and in its parent. An object whose class has an
+    attribute `config_path` gets the path, for errors that it raises later.
     """
 
     def __init__(self, target: Callable[..., Any], settings: dict[str, Any], path: str = ""):
@@ -66,11 +84,14 @@ class Constructor:
 
     def __call__(self, **extra: Any) -> Any:
         try:
-            return self.target(**self.settings, **extra)
+            made = self.target(**self.settings, **extra)
         except ConfigError as error:
             if (message := self._completed(str(error))) is None:
                 raise
             raise ConfigError(message) from error
+        if hasattr(type(made), "config_path"):
+            made.config_path = ConfigPath(self.path)
+        return made
 
     def _completed(self, message: str) -> str | None:
         """The message with the full path of its setting, or None if the setting is not one of this section."""

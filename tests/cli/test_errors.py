@@ -216,7 +216,7 @@ UNFIT = {
         "num_experts: mixture_of_experts expects at least 2, got 1"),
     "cuDNN on a CPU": (
         TRANSLATION, ["model.encoder.self_attention.implementation=cudnn"],
-        "implementation='cudnn': cuDNN needs a GPU (CUDA); the platform is cpu"),
+        "config.model.encoder.self_attention.implementation='cudnn': cuDNN needs a GPU (CUDA); the platform is cpu"),
 }  # fmt: skip
 
 
@@ -227,7 +227,7 @@ def test_settings_that_do_not_fit_are_one_line(case, capsys, monkeypatch, root):
     status = main(["inspect", f"--config={config}", *(f"--config.{one}" for one in overrides)])
     out, err = capsys.readouterr()
     assert status == 2 and out == "" and err.count("\n") == 1 and expected in err
-    assert err.startswith(("error: config.model.", "error: implementation="))
+    assert err.startswith("error: config.model.")
 
 
 @pytest.mark.parametrize(

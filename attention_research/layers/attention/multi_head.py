@@ -47,7 +47,7 @@ from attention_research.layers.attention.where import (
     weights_of,
 )
 from attention_research.layers.linear import Linear
-from attention_research.signatures import Positive
+from attention_research.signatures import ConfigPath, Positive
 
 __all__ = [
     "NOWHERE", "Contexts", "Keys", "Mask", "MultiHeadAttention", "Offset", "Queries", "Values", "Weights", "Where",
@@ -75,6 +75,8 @@ class MultiHeadAttention(nnx.Module):
     scale: float | None = None
     #: None lets the kernel choose (`kernels.explain_implementation` shows its choice).
     implementation: Literal["reference", "blockwise", "xla", "cudnn"] | None = None
+    #: The path of the section in the config, which `signatures.Constructor` sets.
+    config_path = ConfigPath()
     #: The projections besides the output.
     projected: tuple[str, ...] = ("query", "key", "value")
     #: Whether calls, steps and caches need the number of the layer.
@@ -150,7 +152,7 @@ class MultiHeadAttention(nnx.Module):
             try:
                 context = dot_product_attention(query, key, value, **options, implementation=self.implementation)
             except Refused as error:
-                raise ConfigError(str(error)) from error
+                raise ConfigError(self.config_path.of(str(error))) from error
             return context, attention_weights(query, key, **options)
         if (by_distance := options.pop("distance_bias")) is not None:
             bias = dense(by_distance, query.shape[1])
