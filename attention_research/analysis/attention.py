@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from attention_research.analysis import head_statistics
 from attention_research.errors import ConfigError, RunError
 from attention_research.layers.structure import Structure
 from attention_research.tokens import BOS, PAD, UNKNOWN
@@ -67,6 +68,11 @@ class AttentionMap:
     keys: tuple[str, ...]
     weights: np.ndarray
     layers: Layers
+
+    @property
+    def has_negative(self) -> bool:
+        """Whether some weights are negative, so that they are no shares of the keys."""
+        return head_statistics.has_negative(self.weights)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -59,7 +59,7 @@ def figure_of(attention: Attention) -> Any:
 def _head(attention: Attention, columns: int) -> list[str]:
     lines = [f"{name}: {text}" for name, text in attention.passes[0].sentences.items()]
     facts = " · ".join(f"{name} {value}" for name, value in attention.facts.items())
-    red = "; red cells have negative weights" if any(map(_has_negative, attention.passes[0].maps)) else ""
+    red = "; red cells have negative weights" if any(one.has_negative for one in attention.passes[0].maps) else ""
     shown = f"darker cells have larger weights, a dot marks the largest weight of a row{red}; · marks a continued word"
     return [part for line in [*lines, f"{shown}; {facts}"] for part in textwrap.wrap(line, columns)]
 
@@ -102,7 +102,7 @@ class _Block:
                 figure.colorbar(image, cax=bar).ax.tick_params(labelsize=7, length=2)
 
     def _panel(self, axes: Any, weights: np.ndarray, most: float, *, names_left: bool) -> Any:
-        colours = {"cmap": "RdBu", "vmin": -most} if _has_negative(self.map) else {"cmap": "Blues", "vmin": 0.0}
+        colours = {"cmap": "RdBu", "vmin": -most} if self.map.has_negative else {"cmap": "Blues", "vmin": 0.0}
         image = axes.imshow(weights, **colours, vmax=most, aspect="auto", interpolation="nearest")
         size = 72 * self.cell
         axes.plot(
@@ -117,10 +117,6 @@ class _Block:
     def _names(self, axis: Any, names: Sequence[str], rotation: float) -> None:
         places = range(0, len(names), self.every)
         axis.set_ticks(list(places), [_short(names[i]) for i in places], rotation=rotation)
-
-
-def _has_negative(shown: AttentionMap) -> bool:
-    return bool((shown.weights < 0).any())
 
 
 def _short(name: str) -> str:

@@ -67,6 +67,11 @@ def shares(weights: Float[np.ndarray, "L N T S"]) -> Float[np.ndarray, "L N T S"
     return np.divide(sizes, sums, out=sizes, where=(np.abs(sums - 1) > _ROUNDING) & (sums > 0))
 
 
+def has_negative(weights: Float[np.ndarray, "L N T S"]) -> bool:
+    """Whether some weights are negative, so that they are no shares of the keys."""
+    return bool((weights < 0).any())
+
+
 def _at(weights: Float[np.ndarray, "L N T S"], places: np.ndarray) -> Float[np.ndarray, "L N T"]:
     """The weight of each row at one position, or 0 if the position does not exist."""
     there = (places >= 0) & (places < weights.shape[3])

@@ -12,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
+from attention_research.analysis.head_statistics import has_negative
+
 
 def rollout(weights: Float[np.ndarray, "L N T T"]) -> Float[np.ndarray, "L T T"]:
     """R_1 to R_L of one sequence. Rows sum to 1: those of (W_l + I) / 2 are divided by their sums, as in the released
@@ -26,7 +28,7 @@ def rollout(weights: Float[np.ndarray, "L N T T"]) -> Float[np.ndarray, "L T T"]
     """
     if weights.shape[2] != weights.shape[3]:
         raise ValueError(f"rollout: self-attention is square, got {weights.shape[2]} x {weights.shape[3]}")
-    if (weights < 0).any():
+    if has_negative(weights):
         raise ValueError("rollout: some weights are negative")
     found, so_far = [], np.eye(weights.shape[2])
     for layer in np.asarray(weights, np.float64).mean(axis=1):

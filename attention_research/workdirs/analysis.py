@@ -203,7 +203,7 @@ def _no_rollout(shown: AttentionMap, others: Sequence[AttentionMap]) -> str | No
     """Why there is no rollout of these maps; None if there is one."""
     if any(other.title.startswith(f"{shown.title} ") for other in others):
         return f"{shown.title}: a block attends twice"
-    if (shown.weights < 0).any():
+    if shown.has_negative:
         return f"{shown.title}: some weights are negative, so that they are no shares of the input"
     if shown.layers.whole:
         return None
