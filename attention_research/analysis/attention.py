@@ -59,7 +59,9 @@ class AttentionMap:
     """One kind of attention with ``weights`` [L N T S] of the model.
 
     The weights of a query over its keys sum to 1 in most kinds. Those of some are not normalised (sigmoid), or may be
-    negative (differential, talking heads)."""
+    negative (differential, talking heads). In a map over the source and then the text, the first `source_length`
+    queries and keys are those of the source; in any other map it is 0.
+    """
 
     title: str
     rows: str
@@ -68,6 +70,7 @@ class AttentionMap:
     keys: tuple[str, ...]
     weights: np.ndarray
     layers: Layers
+    source_length: int = 0
 
     @property
     def has_negative(self) -> bool:
@@ -171,10 +174,12 @@ def map_reader(
             ):
                 array = np.asarray(found[place], np.float32)[:, 0]
                 queries, queries_are, keys, keys_are = names[rows], axes[rows], names[columns], axes[columns]
+                before_text = 0
                 if rows == "text" and reads_source_first(array.shape[2], batch):
                     padding = batch["source"].shape[1] - len(source)  # such a model moves the padding to the front
                     array = array[:, :, padding:, padding:]
                     queries, keys = [*names["source"], *queries], [*names["source"], *keys]
+                    before_text = len(source)
                     queries_are, keys_are = f"source and {queries_are}", f"{axes['source']} and {keys_are}"
                 elif are_projections(array.shape[-1], other_shapes[place].shape[-1], columns, batch):
                     keys = [f"projection {number}" for number in range(1, array.shape[-1] + 1)]
@@ -184,7 +189,7 @@ def map_reader(
                     raise RunError(f"{title}: the attention weights of this run are not finite; its training diverged")
                 number = place[1].removeprefix(kind).replace("_", " ")
                 texts = queries_are, keys_are, tuple(queries), tuple(keys)
-                maps.append(AttentionMap(title + number, *texts, array, layers[place]))
+                maps.append(AttentionMap(title + number, *texts, array, layers[place], before_text))
         return tuple(maps)
 
     return read

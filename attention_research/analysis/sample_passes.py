@@ -29,7 +29,7 @@ from attention_research.models.protocol import Generates
 from attention_research.tokens import EOS, PAD
 from attention_research.training.evaluation import Trained
 
-#: A map is cut after this number of tokens, since the figure and the page label every token.
+#: A map is cut after this number of tokens of each text, since the figure and the page label every token.
 LONGEST = 48
 #: The number of examples.
 EXAMPLES = 3
@@ -118,7 +118,27 @@ def _text(trained: Trained, tokens: np.ndarray) -> str:
 
 
 def shortened(one: AttentionMap) -> AttentionMap:
-    """The map of the first `LONGEST` tokens, for display."""
+    """The map of the first `LONGEST` tokens, for display; over the source and then the text, those of either."""
+    rows, columns = shown_places(one)
     return dataclasses.replace(
-        one, queries=one.queries[:LONGEST], keys=one.keys[:LONGEST], weights=one.weights[:, :, :LONGEST, :LONGEST]
+        one,
+        queries=tuple(one.queries[row] for row in rows),
+        keys=tuple(one.keys[column] for column in columns),
+        weights=one.weights[:, :, rows][..., columns],
+        source_length=min(one.source_length, LONGEST),
     )
+
+
+def shown_places(one: AttentionMap) -> tuple[np.ndarray, np.ndarray]:
+    """The places of the queries and of the keys that `shortened` keeps."""
+    rows, columns = (_first(len(names), one.source_length) for names in (one.queries, one.keys))
+    return rows, columns
+
+
+def _first(length: int, source: int) -> np.ndarray:
+    """The first `LONGEST` of the `source` places and of those after them.
+
+    >>> _first(100, 0).tolist() == [*range(48)], _first(100, 60).tolist() == [*range(48), *range(60, 100)]
+    (True, True)
+    """
+    return np.concatenate([np.arange(source)[:LONGEST], np.arange(source, length)[:LONGEST]])

@@ -26,7 +26,7 @@ from attention_research.analysis import head_statistics, position_probe, rollout
 from attention_research.analysis.attention import INPUT, PLACES, Attention, AttentionMap, Layers, Pass
 from attention_research.analysis.attention_page import page as attention_page
 from attention_research.analysis.example_maps import SEQUENCES, every_place, example_maps
-from attention_research.analysis.sample_passes import sample_passes, shortened
+from attention_research.analysis.sample_passes import sample_passes, shortened, shown_places
 from attention_research.config.errors import nearest
 from attention_research.errors import ConfigError, RunError
 from attention_research.models.architecture import masked_layers
@@ -191,8 +191,8 @@ def _of_passes(
                 found.setdefault("left_out", {}).setdefault("rollout", []).append(why)
                 continue
             key, reached = keys[shown.title], rollout.rollout(shown.weights)
-            shown = shortened(shown)
-            reached = reached[:, : len(shown.queries), : len(shown.keys)]
+            rows, columns = shown_places(shown)
+            shown, reached = shortened(shown), reached[:, rows][..., columns]
             numbers = {"queries": shown.queries, "keys": shown.keys, "last_layer": reached[-1].round(4).tolist()}
             found.setdefault("rollout", {})[key] = numbers
             figures.append(pictures.draw_rollout(shown, reached, folder / f"rollout_{key}.png", line))

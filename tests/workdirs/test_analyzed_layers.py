@@ -148,6 +148,27 @@ def test_rows_of_a_rollout_sum_to_1_also_for_long_texts(tmp_path, monkeypatch, k
 
 
 @pytest.mark.slow
+def test_source_and_text_of_one_stack_are_cut_apart(tmp_path, monkeypatch):
+    """A map over both keeps the first tokens of either, as do the texts that are shown above it."""
+    run = trained(tmp_path, kind="language_model", num_layers=1)
+    run.continues = False
+    run.data.evaluation_batches = lambda split, rows, examples=None: iter([([0], {"source": TARGETS[:1, ::-1],
+                                                                                 "target": TARGETS[1:]})])  # fmt: skip
+    monkeypatch.setattr(sample_passes, "LONGEST", 3)
+    drawn, seen, draw = [], [], analysis_figures.draw_rollout
+    monkeypatch.setattr(analysis_figures, "draw_rollout", lambda *given: drawn.append(given[:2]) or draw(*given))
+    monkeypatch.setattr(analysis, "shortened", lambda one: seen.append(one) or sample_passes.shortened(one))
+    numbers = analysis.analyze(run, tmp_path, ["rollout"])["rollout"]["decoder_self_attention"]
+    ((shown, reached),), whole = drawn, seen[0]
+    assert (whole.source_length, whole.weights.shape[2:], shown.source_length) == (5, (10, 10), 3)
+    assert numbers["queries"] == shown.queries == ("t2", "t9", "t9", "t6", "t8", "t8")
+    assert shown.keys[:4] == ("t2", "t9", "t9", whole.keys[5])
+    places = np.array([0, 1, 2, 5, 6, 7])
+    np.testing.assert_array_equal(shown.weights, whole.weights[:, :, places][..., places])
+    np.testing.assert_array_equal(reached, rollout(whole.weights)[:, places][..., places])
+
+
+@pytest.mark.slow
 def test_what_has_no_place_among_the_tokens_is_left_out(tmp_path):
     """Distances of projected keys, and the second attention of a block."""
     twice = {"steps": tuple((kind, "residual", "norm") for kind in ("self_attention", "self_attention"))}
