@@ -17,8 +17,11 @@ from jaxtyping import Array
 from attention_research.tokens import EOS, PAD
 
 END = "END"
-#: Sizes in inches: the width of the figure, the height of a row of weights, and the space above and below a table.
-_WIDTH, _ROW, _ABOVE, _BELOW = 11.0, 0.17, 1.35, 0.35
+#: Sizes in inches: the width of the figure, the heights of a row of weights and of a line of a heading, the space below
+#: a table, and the length of a character of a token.
+_WIDTH, _ROW, _LINE, _BELOW, _CHARACTER = 11.0, 0.17, 0.18, 0.6, 0.065
+#: The number of characters in a line of a heading.
+_COLUMNS = 120
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +106,7 @@ def figure_of(tables: Sequence[CopyTable], printed: Sequence[tuple[str, float]] 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    heights = [_ABOVE + _BELOW + 2 * _ROW * len(table.wrote) for table in tables]
+    heights = [_above(table, longest) + 2 * _ROW * len(table.wrote) + _BELOW for table in tables]
     heights += [_BELOW + 0.5 + _ROW * len(printed)] if printed else []
     figure = Figure(figsize=(_WIDTH, sum(heights)), dpi=110, facecolor="white", layout="none")
     FigureCanvasAgg(figure)
@@ -111,15 +114,26 @@ def figure_of(tables: Sequence[CopyTable], printed: Sequence[tuple[str, float]] 
     for part, height, table in zip(parts, heights, tables, strict=False):
         _draw(part, height, table, longest)
     if printed:
-        part, title = parts[-1], "published: setUseBrowserCache on { this.useBrowserCache = useBrowserCache; }"
+        part, body = parts[-1], "{ this.useBrowserCache = useBrowserCache; }"
+        title = f"published λ of the printed example in Java · true name setUseBrowserCache · body {body}"
         part.text(0.01, 1 - 0.15 / heights[-1], title, va="top", fontsize=10)
         axis = part.add_axes((0.10, _BELOW / heights[-1], 0.3, _ROW * len(printed) / heights[-1]))
         _bars(axis, [word for word, _ in printed], [value for _, value in printed])
     return figure
 
 
+def _lines(table: CopyTable) -> list[str]:
+    """The heading, in lines that fit into the figure."""
+    return textwrap.wrap(heading(table), _COLUMNS)
+
+
+def _above(table: CopyTable, longest: int) -> float:
+    """The height of the heading and of the tokens of the body, so that a heading stands close to its own table."""
+    return 0.15 + _LINE * len(_lines(table)) + _CHARACTER * max(map(len, table.body[:longest]), default=0) + 0.15
+
+
 def _draw(part: Any, height: float, table: CopyTable, longest: int) -> None:
-    part.text(0.01, 1 - 0.15 / height, textwrap.shorten(heading(table), 150), va="top", fontsize=10)
+    part.text(0.01, 1 - 0.1 / height, "\n".join(_lines(table)), va="top", fontsize=10)
     shown = min(len(table.body), longest)
     weights = np.zeros((2 * len(table.wrote), max(1, shown)))
     for i, rows in enumerate((table.alpha, table.kappa)):

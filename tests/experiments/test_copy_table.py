@@ -1,5 +1,6 @@
 """The table of one function by hand, the figure's cells, and the nearest bodies against a dense computation."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -46,6 +47,18 @@ def test_the_figure_has_both_rows_of_every_sub_token(table):
     assert weights.get_xlabel() == "1 more tokens of the body are not shown"
     assert [bar.get_width() for bar in bars.patches] == [0.9, 0.1]
     assert [bar.get_width() for bar in printed.patches] == [0.012]
+
+
+def test_a_heading_stands_closer_to_its_own_table_than_to_the_one_above(table):
+    short, long = table[0], dataclasses.replace(table[0], body=("a", "b", "c" * 12), name=("word",) * 40)
+    figure = figure_of([short, long, short])
+    renderer = figure.canvas.get_renderer()
+    figure.canvas.draw()
+    headings = [text.get_window_extent(renderer) for part in figure.subfigs for text in part.texts]
+    tables = [part.axes[0].get_tightbbox(renderer) for part in figure.subfigs]
+    for heading, own, above in zip(headings, tables, [None, *tables], strict=False):
+        assert heading.y0 > own.y1 and heading.x1 < figure.bbox.x1
+        assert above is None or above.y0 - heading.y1 > heading.y0 - own.y1
 
 
 def test_copied_positions_become_the_ids_at_these_positions():
