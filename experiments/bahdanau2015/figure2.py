@@ -22,7 +22,7 @@ from attention_research.studies.figures import Figure, canvas, caption, legend, 
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import Verdict, against, compare, conclude
 
-from .strings import CRITERIA, ENCDEC, LONG, NOTE, SHORT, STAGES
+from .strings import ENCDEC, LONG, NOTE, SHORT, STAGES, criteria
 from .strings import row as of_strings
 
 CONFIG = "configs/translation/recurrent.py"
@@ -179,7 +179,7 @@ STUDY = Study(
     # A generated sentence has exactly one correct translation. Rows trained on short sentences are tested on short
     # ones.
     competence=(
-        *CRITERIA,
+        *criteria("search*", "encdec*"),
         Competence(
             "generated_search",
             "measure.bleu_fitting",

@@ -9,7 +9,6 @@ target: the order of the source, a local reordering (adjectives and adverbs chan
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from attention_research.studies.results import Results
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, against, compare, conclude
 
-from .strings import CRITERIA, LONG, STAGES
+from .strings import LONG, STAGES, criteria
 from .strings import row as of_strings
 
 CONFIG = "configs/translation/recurrent.py"
@@ -188,7 +187,7 @@ STUDY = Study(
             claims=("alignment-for-free", "diagonal-when-order-agrees", "attention-finds-reordering"),
             rows=tuple(ORDERS),
         ),
-        *(dataclasses.replace(one, claims=("alignment-heat-map",)) for one in CRITERIA),
+        *criteria("search", claims=("alignment-heat-map",)),
     ),
     verdicts={
         "no-alignment-supervision": differentiable,

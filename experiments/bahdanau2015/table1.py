@@ -21,7 +21,7 @@ from attention_research.studies.results import Results
 from attention_research.studies.trials import configuration
 from attention_research.studies.verdicts import FAILED, HELD, UNTESTED, Verdict, compare, conclude
 
-from .strings import CRITERIA, ENCDEC, LONG, NOTE, SHORT, STAGES, at_scales
+from .strings import ENCDEC, LONG, NOTE, SHORT, STAGES, at_scales, criteria
 
 CONFIG = "configs/translation/recurrent.py"
 OURS = ("smoke", "cpu", "gpu")
@@ -201,7 +201,7 @@ STUDY = Study(
     compared={"measure.bleu_fitting": "BLEU all"},
     claims="../claims.csv",
     counts=weights_without_biases,
-    competence=CRITERIA,
+    competence=criteria("search*", "encdec*", "forward", "start_only"),
     verdicts={
         "rnnsearch-three-rnns": three_recurrences,
         "annotations-join-both-directions": both_directions,

@@ -11,9 +11,9 @@ from flax import nnx
 
 from attention_research.config import build_model, schema
 from attention_research.registry import FAMILIES, lookup
-from attention_research.signatures import Constructor
+from attention_research.signatures import ConfigPath, Constructor
 
-STATIC = (int, float, str, bool, type(None), type, np.dtype, types.FunctionType)
+STATIC = (int, float, str, bool, type(None), type, np.dtype, types.FunctionType, ConfigPath)
 MODULES = (
     "encoder_attention",
     "causal_attention",
