@@ -8,6 +8,7 @@ always a label.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -44,11 +45,12 @@ class LabelLikelihoodEvaluation(Evaluation):
     ):
         super().__init__(**inherited)
         self._labels = tuple(labels)
+        self.labels = functools.lru_cache(maxsize=1)(self._labels_of)  # the training text is read once
         examples = {"split": self.split, "batch_size": self.batch_size, "examples": self.examples}
         self._texts = TextToTextEvaluation(metrics=metrics, labels=labels, positive=positive, **examples)
         self.metrics = tuple(one for one in type(self).metrics if one.name in metrics)
 
-    def labels(self, data: Any) -> list[str]:
+    def _labels_of(self, data: Any) -> list[str]:
         """The labels to choose from."""
         return list(self._labels) or sorted(set(data.text("train")[1]))
 

@@ -31,7 +31,7 @@ class TableModel:
         return {"log_likelihood": jnp.asarray(TABLE, jnp.float32)[place], "mask": target != 0}, {}
 
 
-class Data(SimpleNamespace):
+class Data:
     """Examples in batches of any size, in another order than that of their ids; the last batch is filled."""
 
     name, target_length = "news/mine", 5
