@@ -9,8 +9,8 @@ from attention_research.config.errors import ConfigError, SchemaError
 from attention_research.config.files import config_file, load, packaged_configs, variants
 from attention_research.config.identity import EXECUTION_LEAVES
 from attention_research.config.record import Config, changes, difference, resolve
-from attention_research.config.resolution import FLOWS
 from attention_research.config.schema import REQUIRED, settings
+from attention_research.config.scope import FLOWS
 
 __all__ = [
     "EXECUTION_LEAVES", "FLOWS", "REQUIRED", "Config", "ConfigError", "SchemaError", "build", "build_experiment",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attention_research import registry
-from attention_research.config import entry_points, resolution, schema
+from attention_research.config import entry_points, given, resolution, schema
 from attention_research.config.annotations import Annotation, Optional, Tuple, plain
 from attention_research.config.errors import ConfigError
 from attention_research.config.record import Config
@@ -21,7 +21,7 @@ def build(section: dict[str, Any], family: str, path: str | None = None) -> Cons
     path = path or ("config" if family == "experiment" else f"config.{family}")
     kind = section["kind"] if "kind" in section else None
     if kind not in registry.FAMILIES[family]:
-        raise ConfigError(f"{path}.kind: {resolution.no_kind(str(kind), family)}")
+        raise ConfigError(f"{path}.kind: {given.no_kind(str(kind), family)}")
     settings = schema.signature(family, kind)
     other = [name for name in section if name not in settings and name != "kind"]
     missing = [name for name, setting in settings.items() if name not in section]

@@ -1,7 +1,7 @@
 """Lists the inherited sections whose kind does not exist in their place, so that another kind is used there.
 
 `model.self_attention=linformer` holds for the encoder and the decoder, for example. A decoder has no such kind, so it
-keeps the first kind of its family (`config.resolution`).
+keeps the first kind of its family (`config.scope`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from attention_research import registry
 from attention_research.config.record import Config
-from attention_research.config.resolution import Scope
+from attention_research.config.scope import Scope
 
 
 def fallbacks(config: Config) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 from attention_research import registry
 from attention_research.config import schema
 from attention_research.config.annotations import Section
-from attention_research.config.resolution import FLOWS, ROOT
+from attention_research.config.scope import FLOWS, ROOT
 
 VERSION = 1
 #: Leaves and sections that determine how a trial is run: the placement of arrays, the number of trials in one run, and

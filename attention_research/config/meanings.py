@@ -17,7 +17,7 @@ from typing import Any
 
 from attention_research import registry
 from attention_research.config import schema
-from attention_research.config.resolution import FLOWS
+from attention_research.config.scope import FLOWS
 from attention_research.config.shared_settings import SHARED
 
 #: A reference to a docstring of a module or of another class, which only readers of the source have at hand.
@@ -32,7 +32,7 @@ class Description:
     """A setting of a kind: the type in words, the default, what it does, and whether a value is inherited.
 
     A setting without a default, which is `schema.REQUIRED`, is inherited from an enclosing section if its name is in
-    `FLOWS` or if it is a section (`config.resolution`).
+    `FLOWS` or if it is a section (`config.scope`).
     """
 
     name: str

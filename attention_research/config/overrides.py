@@ -15,8 +15,10 @@ from typing import Any
 from attention_research import registry
 from attention_research.config.annotations import Mismatch, literal, plain
 from attention_research.config.errors import ConfigError
-from attention_research.config.resolution import ROOT, Raw, Scope, unknown
+from attention_research.config.given import Raw
+from attention_research.config.resolution import unknown
 from attention_research.config.schema import Setting
+from attention_research.config.scope import ROOT, Scope
 
 Override = tuple[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attention_research import registry
-from attention_research.config.resolution import no_kind
+from attention_research.config.given import no_kind
 from attention_research.data.protocol import ReadsText
 from attention_research.errors import ConfigError
 from attention_research.models.protocol import Classifies, Continues, Generates, MapsSeries, Rates, ScoresTokens

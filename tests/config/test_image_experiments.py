@@ -11,8 +11,8 @@ import pytest
 from attention_research import registry
 from attention_research.config import ConfigError, build_experiment, resolve
 from attention_research.config.annotations import Choice, Optional, Scalar
-from attention_research.config.resolution import FLOWS
 from attention_research.config.schema import signature
+from attention_research.config.scope import FLOWS
 from attention_research.layers.structure import abstract, initializer
 
 TRAINING = {"steps": 5, "batch_size": 2, "learning_rate": 1.0}
