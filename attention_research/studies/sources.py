@@ -6,23 +6,29 @@ names.
 
 Kinds are looked up by name at run time, so imports do not show them. If a module or the measurement builds objects from
 a config, each word in its code that is the name of a kind adds the module of this kind. A default kind of a child in a
-signature always does. The sources are read with `ast`. Docstrings, comments and layout do not count (`source_text`),
-and neither do the methods of `BESIDE` and `NEVER`.
+signature always does. The sources are read, not imported (`source_facts`).
 """
 
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
 import hashlib
 import importlib.util
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from attention_research import bundled, registry
-from attention_research.source_text import text_of
+from attention_research.studies.source_facts import (
+    always_counts,
+    bound,
+    facts_of,
+    is_builder,
+    module_facts,
+    names_in,
+    parsed,
+)
 
 PACKAGE = Path(registry.__file__).resolve().parent
 #: Subpackages that plan, tabulate and draw measurements, but take no part in them.
@@ -34,12 +40,6 @@ OF_TRAINING = (
 )  # fmt: skip
 #: A module of `training` that measurements use to train small models. No trial trains with it.
 OF_MEASURING = "training.fitting"
-#: Methods, by name or Class.name, whose numbers are optional for a trial: the baselines that it is compared with, and
-#: the scores of sources near to and far from the training data, with the constructor that has their setting.
-BESIDE = ("floors", "by_distance", "distance_summary", "BleuEvaluation.__init__")
-#: Methods and attributes that never count: they compute no score. The statistics have a version number of their own;
-#: the metrics say how scores are printed.
-NEVER = ("sentence_statistics", "metrics")
 
 
 class Sources:
@@ -110,13 +110,13 @@ class _Reach:
         seen, todo = self.named.setdefault(path, set()), set(names)
         while todo := todo - seen:
             seen |= todo
-            found = [node for node in _parsed(path).body if _always(node) or not todo.isdisjoint(_bound(node))]
+            found = [node for node in parsed(path).body if always_counts(node) or not todo.isdisjoint(bound(node))]
             todo = set()
             for node in found:
                 if isinstance(node, ast.Import | ast.ImportFrom):
                     self.imports(node, path, wanted=seen)
                 else:
-                    facts = _facts(node)
+                    facts = facts_of(node)
                     self.texts.add(facts.text)
                     self.words |= facts.words
                     self.builds |= facts.builds
@@ -129,7 +129,7 @@ class _Reach:
         if path in self.modules:
             return
         self.modules.add(path)
-        facts = _module_facts(path, self.whole)
+        facts = module_facts(path, self.whole)
         self.texts.add(facts.text)
         for one in facts.imports:
             self.imports(one, path)
@@ -151,7 +151,7 @@ class _Reach:
 
     def imports(self, node: ast.Import | ast.ImportFrom, path: Path, wanted: Collection[str] | None = None) -> None:
         """Adds the targets of an import statement. Of siblings of a study file only the imported names count."""
-        self.builds |= path not in self.modules and _is_builder(node)
+        self.builds |= path not in self.modules and is_builder(node)
         names = [alias.name for alias in node.names if wanted is None or (alias.asname or alias.name) in wanted]
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -172,7 +172,7 @@ class _Reach:
             if bundled.is_of_package(file):
                 self._absolute(".".join((PACKAGE.name, *file.with_suffix("").relative_to(PACKAGE).parts)), ())
             else:
-                whole = _names(file) if file.stem == name else {name}
+                whole = names_in(file) if file.stem == name else {name}
                 self.definitions(file, whole)
             return
 
@@ -180,7 +180,7 @@ class _Reach:
         """Adds definitions of a packaged study or config that is imported by its absolute name; without names all."""
         base = bundled.folder(parts[0]).joinpath(*parts[1:])
         file = base.parent / f"{base.name}.py"
-        for name in names or (_names(file) if file.is_file() else ()):
+        for name in names or (names_in(file) if file.is_file() else ()):
             self._relative((file, base / f"{name}.py"), name)
 
     def _absolute(self, module: str, names: Collection[str]) -> None:
@@ -198,15 +198,15 @@ class _Reach:
             self._absolute(f"{module}.{name}", ())
         file = _file(PACKAGE.joinpath(*parts)) if parts else None
         wanted = set(names) - inner
-        if file is not None and "__getattr__" in _names(file):  # it re-exports names of its packages
+        if file is not None and "__getattr__" in names_in(file):  # it re-exports names of its packages
             for package in file.parent.glob("*/__init__.py"):
-                if found := (wanted - _names(file)) & _names(package):
+                if found := (wanted - names_in(file)) & names_in(package):
                     self._absolute(f"{module}.{package.parent.name}", found)
                     wanted -= found
                     inner |= found
         if file is None or (inner and not wanted):
             return
-        if file.name == "__init__.py" and wanted and wanted <= _names(file):
+        if file.name == "__init__.py" and wanted and wanted <= names_in(file):
             self.definitions(file, wanted)  # it re-exports names
         else:
             self.module(file)
@@ -216,123 +216,9 @@ def _file(path: Path) -> Path | None:
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
 
 
-def _bound(node: ast.stmt) -> Iterator[str]:
-    """The names that a top-level statement binds."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name
-    else:
-        for one in ast.walk(node):
-            if isinstance(one, ast.Import | ast.ImportFrom):
-                yield from (alias.asname or alias.name.split(".")[0] for alias in one.names)
-            elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-                yield one.id
-
-
-def _always(node: ast.stmt) -> bool:
-    """Whether a statement always counts, because it has an effect: an expression that is not a constant."""
-    return isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)
-
-
-def _is_builder(node: ast.Import | ast.ImportFrom) -> bool:
-    """Whether an import provides functions that build objects by kind."""
-    names = {alias.name for alias in node.names}
-    if isinstance(node, ast.Import):
-        return any(name.startswith(f"{PACKAGE.name}.config") for name in names)
-    module = node.module or ""
-    if module == PACKAGE.name:
-        return not names.isdisjoint(("config", "registry"))
-    return module.startswith(f"{PACKAGE.name}.config") or (module == f"{PACKAGE.name}.registry" and "lookup" in names)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Facts:
-    """Facts about a syntax tree.
-
-    They are the hash of its text, its names, words (string constants) and imports, whether it builds objects by kind,
-    and the (family, kind) of each child with a default.
-    """
-
-    text: str
-    names: frozenset[str]
-    words: frozenset[str]
-    imports: tuple[ast.Import | ast.ImportFrom, ...]
-    builds: bool
-    children: frozenset[tuple[str, str]]
-
-
-def _facts(tree: ast.AST) -> _Facts:
-    nodes = list(ast.walk(tree))
-    imports = tuple(node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
-    return _Facts(
-        hashlib.sha256(text_of(tree).encode()).hexdigest(),
-        frozenset(node.id for node in nodes if isinstance(node, ast.Name)),
-        frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)),
-        imports,
-        any(map(_is_builder, imports)),
-        frozenset(child for node in nodes if isinstance(node, ast.arguments) for child in _children(node)),
-    )
-
-
-def _children(arguments: ast.arguments) -> Iterator[tuple[str, str]]:
-    """The (family, kind) of each argument `Child["family"] = "kind"`."""
-    plain = [*arguments.posonlyargs, *arguments.args]
-    pairs = [*zip(plain[len(plain) - len(arguments.defaults) :], arguments.defaults, strict=True),
-             *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]  # fmt: skip
-    for argument, default in pairs:
-        annotation = argument.annotation
-        if isinstance(annotation, ast.Subscript) and isinstance(default, ast.Constant):
-            if ast.unparse(annotation.value) == "Child" and isinstance(annotation.slice, ast.Constant):
-                yield str(annotation.slice.value), str(default.value)
-
-
 def _words(value: Any) -> set[str]:
     if isinstance(value, dict):
         return set().union(*map(_words, value.values()))
     if isinstance(value, list | tuple):
         return set().union(*map(_words, value))
     return {value} if isinstance(value, str) else set()
-
-
-def _parsed(path: Path) -> ast.Module:
-    stat = path.stat()
-    return _parse(path, stat.st_mtime_ns, stat.st_size)
-
-
-@functools.lru_cache(maxsize=8)
-def _parse(path: Path, time: int, size: int) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def _names(path: Path) -> frozenset[str]:
-    """The names that a module binds at top level."""
-    stat = path.stat()
-    return _names_in_file(path, stat.st_mtime_ns, stat.st_size)
-
-
-@functools.cache
-def _names_in_file(path: Path, time: int, size: int) -> frozenset[str]:
-    return frozenset(name for node in _parse(path, time, size).body for name in _bound(node))
-
-
-def _module_facts(path: Path, whole: bool) -> _Facts:
-    stat = path.stat()
-    return _facts_of_file(path, stat.st_mtime_ns, stat.st_size, whole)
-
-
-@functools.cache
-def _facts_of_file(path: Path, time: int, size: int, whole: bool) -> _Facts:
-    """The facts about a file, without the methods of `NEVER` and, unless `whole`, those of `BESIDE`.
-
-    The cache holds only the facts, since syntax trees are large.
-    """
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    left_out = NEVER if whole else (*NEVER, *BESIDE)
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            node.body = [one for one in node.body if not _is_one_of(left_out, node, one)]
-    return _facts(tree)
-
-
-def _is_one_of(names: Collection[str], owner: ast.ClassDef, node: ast.stmt) -> bool:
-    bound = list(_bound(node)) if isinstance(node, ast.FunctionDef | ast.Assign | ast.AnnAssign) else []
-    return any(not {name, f"{owner.name}.{name}"}.isdisjoint(names) for name in bound)

@@ -9,7 +9,7 @@ from results_of import trial
 
 from attention_research import registry
 from attention_research.cli import main
-from attention_research.studies import fingerprints, lowering, run_study, sources
+from attention_research.studies import fingerprints, lowering, run_study, source_facts, sources
 from attention_research.studies.staleness import OLD, Current, NotComparable, Stale, state_of
 
 VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2", "flax": "0.12.8", "optax": "0.2.8"}
@@ -133,12 +133,12 @@ def test_floors_count_only_where_a_trial_has_their_numbers(tmp_path):
     file = tmp_path / "one.py"
     kept = "class A:\n    def score(self):\n        return 1\n"
     file.write_text(f"{kept}    def floors(self, data):\n        from attention_research.tasks import floors\n")
-    facts = sources._module_facts(file, False)
-    assert facts.imports == () and len(sources._module_facts(file, True).imports) == 1
+    facts = source_facts.module_facts(file, False)
+    assert facts.imports == () and len(source_facts.module_facts(file, True).imports) == 1
     (tmp_path / "other.py").write_text(kept)
-    assert facts.text == sources._module_facts(tmp_path / "other.py", True).text
+    assert facts.text == source_facts.module_facts(tmp_path / "other.py", True).text
     (tmp_path / "third.py").write_text(f"{kept}    def sentence_statistics(self):\n        return 2\n")
-    found = {sources._module_facts(tmp_path / "third.py", way).text for way in (False, True)}
+    found = {source_facts.module_facts(tmp_path / "third.py", way).text for way in (False, True)}
     assert found == {facts.text}  # no trial's score depends on them
 
 
