@@ -9,6 +9,7 @@ with the same kind, is merged over the inherited section. A section with another
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from attention_research import constraints, registry
@@ -48,7 +49,8 @@ def _resolve(scope: Scope, sections: list[constraints.Section]) -> dict[str, Any
         if setting.section is None:
             scope.values[name] = _value(scope, setting)
     result: dict[str, Any] = {"kind": scope.kind}
-    sections.append(constraints.Section(scope.path, scope.family, scope.kind, result))
+    made = partial(_made, result, scope)
+    sections.append(constraints.Section(scope.path, scope.family, scope.kind, result, made))
     for name, setting in scope.settings.items():
         if setting.section is None:
             result[name] = scope.values[name]
@@ -65,6 +67,16 @@ def _resolve(scope: Scope, sections: list[constraints.Section]) -> dict[str, Any
             child = scope.child(name)
             result[name] = None if child is None else _resolve(child, sections)
     return result
+
+
+def _made(section: dict[str, Any], scope: Scope) -> Any:
+    """The object of a resolved section that needs no other arguments. None if its settings are wrong in themselves."""
+    from attention_research.config.construction import build
+
+    try:
+        return build(section, scope.family, scope.path)()
+    except ConfigError:
+        return None
 
 
 def _value(scope: Scope, setting: schema.Setting) -> Any:

@@ -1,61 +1,100 @@
 """Constraints between the lengths of rows and the tables of positions that read them.
 
-A layer with a table of `max_length` positions cannot read a longer row. Rows are as long as the data say. Constraints
-are checked only where a part of the model certainly reads whole rows: pooled positions, latents, pictures, prompts and
-packed positions have other lengths.
+A layer with a table of `max_length` positions cannot read a longer row. `READS` says which rows each part of a model
+reads, and `constraints.rows` how long they are.
 """
 
 from __future__ import annotations
 
+from attention_research.constraints import rows
 from attention_research.constraints.packing import COUNT_IN_A_ROW
-from attention_research.constraints.section import Broken, Section, kind_of
+from attention_research.constraints.rows import Row
+from attention_research.constraints.section import Broken, Section, first_of, section_at
 
 #: Kinds of attention with a table, a projection or a filter for `max_length` positions.
 WITH_A_TABLE = (*COUNT_IN_A_ROW, "linformer", "dot_synthesizer", "hyena", "log_linear")
 #: Those with a table for the blocks of `max_length` positions, as many as `block_size` gives.
 WITH_BLOCKS = ("sinkhorn", "bigbird")
-#: Models whose encoder reads whole sources.
-READ_SOURCES = ("transformer", "shared_transformer", "transformer_encoder", "encoder_classifier")
-#: Encoders whose layers read positions of other numbers than the words of a source.
-OTHER_POSITIONS = ("funnel", "perceiver", "slots")
-#: Data whose rows have `max_length` tokens in the source, in the target, or in both.
-_PAIRS = ("pairs", "files", "copying", "longer", "scan")
-WHOLE_SOURCES = (*_PAIRS, "naming", "listops", "labelled")
-WHOLE_TARGETS = (*_PAIRS, "windows", "recall", "induction", "equations")
-#: The same for objectives on running text.
-OF_SOURCES = ("bert_style", "deshuffling", "masked_tokens")
-OF_TARGETS = (*OF_SOURCES, "language_model")
+_SOURCES, _TARGETS, _CELLS, _PATCHES = ("source",), ("target",), ("cells",), ("patches",)
+#: Model -> part -> the arrays of a batch whose rows it reads, or the cells or patches of an image. The path of a part
+#: is below that of the model. A part that is named decoder also reads what it writes.
+READS: dict[str, dict[str, tuple[str, ...]]] = {
+    "transformer": {"encoder": _SOURCES, "decoder": _TARGETS},
+    "shared_transformer": {"encoder": _SOURCES, "decoder": _TARGETS},
+    "transformer_decoder": {"decoder": _TARGETS},
+    "language_model": {"decoder": ("source", "target")},
+    "recurrent_language_model": {"": _TARGETS},
+    "transformer_encoder": {"encoder": _SOURCES},
+    "cloze_classifier": {"encoder": _SOURCES},
+    "encoder_classifier": {"encoder": _SOURCES},
+    "pair_classifier": {"encoder": ("source", "other")},
+    "transformer_captioner": {"encoder": _CELLS, "decoder": _TARGETS},
+    "image_question_classifier": {"encoder": _SOURCES, "places": _CELLS, "reader": _CELLS},
+    "vision_transformer": {"encoder": _PATCHES},
+    "query_model": {"network.stack": _SOURCES},
+    "series": {"network.stack": ("series",)},
+}
+#: Encoder with states of its own -> the setting with their number, and what they are.
+STATES = {"perceiver": ("num_latents", "latents"), "slots": ("num_slots", "slots")}
+#: Models whose decoder reads a source and then a target, and has twice `max_length` positions.
+ONE_AFTER_THE_OTHER = ("language_model",)
 
 
 def a_table_for_each_position(section: Section, sections: list[Section]) -> Broken:
     """A layer with a table of `max_length` positions reads rows of at most that length."""
-    longest, length = section.settings.get("max_length"), _rows_length(section, sections)
-    if longest is None or length is None or length <= longest or not _has_table(section, length, longest):
+    table, model = section.settings.get("max_length"), first_of("model", sections)
+    if table is None or model is None or (section.family.endswith("attention") and not _has_table(section)):
         return None
-    return "max_length", f"{longest} positions are too few for rows of {length} tokens; set it to {length} or more"
-
-
-def _has_table(section: Section, length: int, longest: int) -> bool:
-    """Whether the layer's table has no place for some position or block of a row of `length`."""
-    if section.family.endswith("attention") and section.kind in WITH_BLOCKS:
-        size = section.settings["block_size"]
-        return -(-length // size) > -(-longest // size)
-    return not section.family.endswith("attention") or section.kind in WITH_A_TABLE
-
-
-def _rows_length(section: Section, sections: list[Section]) -> int | None:
-    """The longest row that a layer reads, or None if it is not known."""
-    model, data = kind_of("model", sections), kind_of("data", sections)
-    objective, packed = kind_of("objective", sections), kind_of("batching", sections) == "packed"
-    if section.family == "positions" and packed:  # the positions of a packed row begin again with each example
+    part = _part(section, model)
+    if part is None:
         return None
-    side = section.path.removeprefix("config.model.").partition(".")[0]
-    if model in READ_SOURCES and (side == "encoder" or section.family == "cross_attention"):
-        whole = data in WHOLE_SOURCES or objective in OF_SOURCES
-        known = whole and kind_of("encoder", sections) not in OTHER_POSITIONS
-    elif (model in (*READ_SOURCES, "transformer_decoder") and side == "decoder") or section.family == "model":
-        known = data in WHOLE_TARGETS or objective in OF_TARGETS
-    else:
-        known = False
-    rows = [one for family in ("batching", "data") for one in sections if one.family == family]
-    return next((one.settings["max_length"] for one in rows if "max_length" in one.settings), None) if known else None
+    longest = rows.longest(_rows(section, model, part, sections))
+    needed = -(-longest.length // 2) if model.kind in ONE_AFTER_THE_OTHER else longest.length
+    if needed <= table or (section.kind in WITH_BLOCKS and _blocks(section, needed) <= _blocks(section, table)):
+        return None
+    return "max_length", f"{table} positions are too few for {longest.words}; set it to {needed} or more"
+
+
+def _has_table(section: Section) -> bool:
+    return section.kind in (*WITH_A_TABLE, *WITH_BLOCKS)
+
+
+def _blocks(section: Section, length: int) -> int:
+    """The number of blocks of `length` positions."""
+    return -(-length // section.settings["block_size"])
+
+
+def _part(section: Section, model: Section) -> str | None:
+    """The part of the model to which a section belongs, of those in `READS`."""
+    below = section.path.removeprefix(model.path).removeprefix(".")
+    return next((part for part in READS.get(model.kind, {}) if f"{below}.".startswith(f"{part}.")), None)
+
+
+def _rows(section: Section, model: Section, part: str, sections: list[Section]) -> list[Row]:
+    """The longest rows that a layer with a table reads."""
+    encoder = section_at(f"{model.path}.encoder", sections)
+    memory = part == "decoder" and section.family == "cross_attention"
+    if encoder is None or not (memory or (part == "encoder" and section.family == "encoder_attention")):
+        return _read(section, model, part, sections)
+    if encoder.kind in STATES:
+        return [rows.states(encoder, *STATES[encoder.kind])]
+    read = _read(section, model, "encoder", sections)
+    return [rows.pooled(encoder, row) for row in read] if memory and encoder.kind == "funnel" else read
+
+
+def _read(section: Section, model: Section, part: str, sections: list[Section]) -> list[Row]:
+    """The longest rows that enter a part of a model."""
+    arrays = READS[model.kind][part]
+    if arrays == _CELLS:
+        return rows.cells(model, sections)
+    if arrays == _PATCHES:
+        return rows.patches(model)
+    if section.settings["max_length"] >= rows.named(sections):
+        return []
+    alone = section.family == "positions"
+    times = [{name: rows.of_batches(name, sections, alone=alone) for name in arrays}]
+    if "decoder" in READS[model.kind]:
+        times.append({name: row for name, row in rows.of_generate(model, sections).items() if name in arrays})
+    if model.kind in ONE_AFTER_THE_OTHER:
+        return [rows.joined(*found.values()) for found in times if found]
+    return [row for found in times for row in found.values()]

@@ -44,8 +44,9 @@ LONG_ENOUGH = {
     "shorter rows": (CAUSAL, [("model.max_length", 8), ("data.max_length", 8)]),
     "shorter buckets": (
         TRANSLATION, [("model.max_length", 32), ("data.batching.max_length", 32), ("data.max_length", 32)]),
-    "spans of unknown lengths": (
-        "text_to_text/t5_2020:smoke", [("model.max_length", 63), ("model.positions.kind", "sinusoidal")]),
+    "short targets": (
+        "text_to_text/t5_2020:smoke",
+        [("model.max_length", 14), ("model.positions.kind", "sinusoidal"), ("model.encoder.positions.max_length", 64)]),
     "packed positions": (
         TRANSLATION, [("data.batching", {"kind": "packed", "max_length": 128}), ("model.max_length", 64)]),
 }  # fmt: skip
