@@ -108,7 +108,7 @@ def prepare(choice: Any, tokenizer: Any, report: Callable[[str], None] = lambda 
         there = Prepared(folder, tokenizer, read)
         for known in (settings, trained_settings(tokenizer.fingerprint)):
             if (index := _index(choice, known, choice.stamp())) is not None:
-                with storage.written(index) as temporary:
+                with storage.unless_read_only(), storage.written(index) as temporary:
                     said = {"tokenizer": tokenizer.path.name, "tokens": folder.name, "read": read}
                     temporary.write_text(json.dumps(said))
     return there

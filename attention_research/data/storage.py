@@ -5,6 +5,7 @@ processes may prepare the same data at once. A lock prevents the second from rep
 """
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.errors import RunError
+
+#: The numbers of the errors of a file system or folder that may only be read.
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def folder(*parts: str) -> Path:
@@ -39,6 +43,16 @@ def one_line(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def unless_read_only() -> Iterator[None]:
+    """Ignores the error of a folder that this process may only read, for a file that only saves time."""
+    try:
+        yield
+    except RunError as error:
+        if getattr(error.__cause__, "errno", None) not in _READ_ONLY:
+            raise
+
+
+@contextlib.contextmanager
 def written(path: Path) -> Iterator[Path]:
     """A temporary path next to `path`, for a file or a folder; it is renamed to `path` if the block ends without error.
 
@@ -57,10 +71,21 @@ def written(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Lets one process in at a time; the kernel frees the lock of a killed process."""
+    """Lets one process in at a time; the kernel frees the lock of a killed process.
+
+    In a folder that this process may only read there is no lock. Prepared data can be used from there, since every file
+    in it is complete.
+    """
     path = folder("locks") / f"{name.replace('/', '-')}.lock"
-    with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(open(path, "w"))
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                with one_line(path):
+                    raise
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

@@ -1,5 +1,9 @@
 """The data folder: files are never half written, and an unwritable folder is reported in one line."""
 
+import builtins
+import errno
+import os
+
 import pytest
 
 from attention_research.data import storage
@@ -43,3 +47,45 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
 def test_the_content_hash_depends_on_line_borders():
     hashes = {storage.content_hash(1, *lines) for lines in ([["ab", "c"]], [["a", "bc"]], [["abc"]], [["ab"], ["c"]])}
     assert len(hashes) == 4 and storage.content_hash(1, ["ab"]) != storage.content_hash(2, ["ab"])
+
+
+@pytest.fixture
+def refused(monkeypatch):
+    """A function that makes each write below the data folder fail with the number of an error."""
+
+    def refuse(number):
+        def opened(path, mode="r", *arguments, **named):
+            if "w" in mode:
+                raise OSError(number, os.strerror(number), str(path))
+            return builtins.open(path, mode, *arguments, **named)
+
+        def folder(*arguments, **named):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(storage, "open", opened, raising=False)
+        monkeypatch.setattr(storage.tempfile, "mkdtemp", folder)
+
+    return refuse
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_prepared_data_can_be_used_from_a_folder_that_may_only_be_read(number, data_home, refused):
+    """Nothing is locked there, and the index of prepared data, which only saves time, is not written."""
+    refused(number)
+    with storage.locked("a/b"):
+        pass
+    with storage.unless_read_only(), storage.written(data_home / "index"):
+        pass
+    with pytest.raises(RunError, match=f"^cannot write {data_home}/tokens: {os.strerror(number)}; free space or set"):
+        with storage.written(data_home / "tokens"):
+            pass
+
+
+def test_a_lock_on_a_full_disk_is_one_line(data_home, refused):
+    refused(errno.ENOSPC)
+    with pytest.raises(RunError, match=rf"^cannot write {data_home}/locks/a-b\.lock: No space left on device; free"):
+        with storage.locked("a/b"):
+            pass
+    with pytest.raises(RunError, match=f"^cannot write {data_home}/index: No space left"):
+        with storage.unless_read_only(), storage.written(data_home / "index"):
+            pass
