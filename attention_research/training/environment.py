@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
+import glob
 import hashlib
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +88,12 @@ def _git(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+#: A warning of JAX about an entry of its cache of compiled programs.
+_OF_THE_CACHE = re.compile(
+    r"Error (?P<what>reading|writing) persistent compilation cache entry for '(?P<program>[^']+)': (?P<reason>.+)", re.S
+)
+
+
 def keep_compiled_programs() -> None:
     """Enables the compilation cache of JAX in a folder of the user, unless JAX_COMPILATION_CACHE_DIR is set.
 
@@ -92,10 +102,36 @@ def keep_compiled_programs() -> None:
     """
     import jax
 
-    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attention_research" / "xla"
-        jax.config.update("jax_compilation_cache_dir", str(cache))
+    folder = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    if not folder:
+        folder = str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attention_research" / "xla")
+        jax.config.update("jax_compilation_cache_dir", folder)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+    _warn_once_of_the_cache(folder)
+
+
+def _warn_once_of_the_cache(folder: str) -> None:
+    """Replaces the warnings of JAX about its cache, two lines for each program, by one line for the process.
+
+    A full disk leaves the first part of an entry, which JAX would never write again. It is deleted.
+    """
+    told, others = list[str](), warnings.showwarning
+
+    def show(message: Warning | str, *where: Any, **more: Any) -> None:
+        found = _OF_THE_CACHE.match(str(message))
+        if found is None:
+            return others(message, *where, **more)
+        if found["what"] == "writing" and found["reason"].startswith("OSError"):
+            entries = Path(folder).glob(f"{glob.escape(found['program'])}-*-cache")
+            with contextlib.suppress(OSError, ValueError):  # ValueError: there is none
+                max(entries, key=lambda path: path.stat().st_mtime_ns).unlink()
+        if not told:
+            reason = found["reason"].splitlines()[0]
+            told.append(reason)
+            print(f"compiled programs cannot be kept in {folder} ({reason}): programs are compiled again",
+                  file=sys.stderr, flush=True)  # fmt: skip
+
+    warnings.showwarning = show
 
 
 def missing_backend(error: Exception) -> ConfigError | None:
