@@ -14,6 +14,7 @@ from typing import Any
 
 from attention_research.errors import ConfigError
 from attention_research.studies.axes import Axis, only_values
+from attention_research.training.workdir import writing
 
 #: A search ends after this many invalid candidates: if none is valid, or for each valid candidate.
 _ALL_INVALID, _INVALID_FOR_EACH = 10, 100
@@ -30,7 +31,7 @@ class Draws:
         self.optuna = load_optuna()
         self.axes, self.kind = axes, kind
         _end_torn_line(journal)
-        backend = self.optuna.storages.journal.JournalFileBackend(str(journal))
+        backend = _backend(self.optuna, journal)
         self.study = self.optuna.create_study(
             storage=self.optuna.storages.JournalStorage(backend),
             study_name=name,
@@ -143,6 +144,32 @@ def load_optuna() -> Any:
         raise ConfigError("--search: Optuna is missing; pip install 'attention_research[search]'") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
+
+
+def _backend(optuna: Any, journal: Path) -> Any:
+    """Optuna's backend for the journal, without the lock file of Optuna.
+
+    The study's folder is locked by the kernel (`workdir.locked`). A lock file would outlive a killed process, and the
+    next one would wait for it, for ever if the path is relative.
+    """
+
+    class Free:
+        def acquire(self) -> bool:
+            return True
+
+        def release(self) -> None:
+            pass
+
+    with writing(journal):
+        backend: Any = optuna.storages.journal.JournalFileBackend(str(journal), Free())
+    append = backend.append_logs
+
+    def append_logs(logs: list[dict[str, Any]]) -> None:
+        with writing(journal):
+            append(logs)
+
+    backend.append_logs = append_logs
+    return backend
 
 
 def _end_torn_line(journal: Path) -> None:
