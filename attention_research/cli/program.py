@@ -16,6 +16,8 @@ from types import ModuleType
 from attention_research.cli.arguments import Parser, nearest, say
 from attention_research.errors import ConfigError, RunError, printable
 
+#: The numbers of errors of a full disk and of limits on the size of files.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: Command, which is also the name of its module -> its line in `--help`.
 COMMANDS: dict[str, str] = {
     "train": "train a model from a config; the same command continues an interrupted run",
@@ -65,12 +67,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         unnamed = error.filename is None or isinstance(error.filename, int)  # an int is the number of an open file
-        name = "standard output" if unnamed else os.fsdecode(error.filename)
-        if error.errno == errno.ENOSPC:
+        name = "a file cannot be written" if unnamed else os.fsdecode(error.filename)
+        if error.errno == errno.ENOSPC and not _can_flush():
+            name = "standard output" if unnamed else name
             _write_nowhere()
-        elif unnamed:
+        elif unnamed and error.errno not in _FULL:
             raise
-        say(f"error: {printable(name)}: {error.strerror}")
+        reason = os.strerror(error.errno) if error.errno in _FULL else error.strerror
+        say(f"error: {printable(name)}: {reason}")
         return 2 if any(name in (word, word.partition("=")[2]) for word in argv) else 1
     except (AssertionError, RuntimeError) as error:
         from attention_research.training.environment import missing_backend
@@ -92,6 +96,16 @@ def _in_callback(error: Exception) -> str | None:
     """The message of a ConfigError in a callback of a compiled program, whose traceback is the text of JAX's error."""
     start = f"{ConfigError.__name__}: "
     return next((line.removeprefix(start) for line in str(error).splitlines() if line.startswith(start)), None)
+
+
+def _can_flush() -> bool:
+    """Whether standard output takes what is in its buffer. If not, its disk is full."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        return False
+    return True
 
 
 def _write_nowhere() -> None:

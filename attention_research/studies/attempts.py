@@ -22,7 +22,7 @@ from typing import Any
 
 from attention_research.errors import RunError
 from attention_research.training.interruption import Stop
-from attention_research.training.workdir import write_text
+from attention_research.training.workdir import LOCK, write_text, writing
 
 #: Exit status of an attempt that found a later one (EX_TEMPFAIL of sysexits.h).
 SUPERSEDED = 75
@@ -47,13 +47,17 @@ class Attempt:
         Raises RunError if they hold it for more than `PATIENCE_SECONDS`.
         """
         place = folder / "attempts"
-        place.mkdir(parents=True, exist_ok=True)
+        said = json.dumps({"host": socket.gethostname(), "process": os.getpid(), "began": time.time()})
+        with writing(place):
+            place.mkdir(parents=True, exist_ok=True)
         for number in itertools.count(1 + max((int(path.stem) for path in place.glob("*.json")), default=0)):
             try:
-                with open(place / f"{number}.json", "x", encoding="utf-8") as file:
-                    json.dump({"host": socket.gethostname(), "process": os.getpid(), "began": time.time()}, file)
-            except FileExistsError:
-                continue
+                with writing(place / f"{number}.json"), open(place / f"{number}.json", "x", encoding="utf-8") as file:
+                    file.write(said)
+            except RunError as error:
+                if isinstance(error.__cause__, FileExistsError):
+                    continue
+                raise
             attempt = cls(folder, number)
             threading.Thread(target=attempt._watch, daemon=True).start()
             attempt._wait_for_the_others()
@@ -99,7 +103,9 @@ class Attempt:
 
     def _wait_for_the_others(self) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        with (self.folder / ".lock").open("a") as file:
+        with writing(self.folder / LOCK):
+            file = (self.folder / LOCK).open("a")
+        with file:
             while True:
                 try:
                     return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -187,6 +187,7 @@ def run(stage: Mapping[str, Any], folder: Path, report: Callable[[str], None]) -
 
     Returns the numbers of the evaluation, and those of training under names that begin with ``train_``.
     """
+    from attention_research.studies.worker import read_outcome
     from attention_research.training.evaluation import evaluate
     from attention_research.training.run import train
     from attention_research.training.workdir import write_json, write_text
@@ -196,7 +197,7 @@ def run(stage: Mapping[str, Any], folder: Path, report: Callable[[str], None]) -
     if (place / "config.json").exists():
         write_text(place / "config.json", config.to_json())  # updates the paths if the study's folder was moved
     trained = place / "trained.json"
-    if not trained.exists():
+    if read_outcome(trained) is None:
         write_json(trained, train(config, place, report))
     numbers = json.loads(trained.read_text(encoding="utf-8"))
     evaluated = evaluate(place, report, checkpoint=settings["checkpoint"])

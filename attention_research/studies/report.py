@@ -14,6 +14,7 @@ from attention_research.studies.figures import Figure
 from attention_research.studies.results import Results
 from attention_research.studies.tables import legend, table
 from attention_research.studies.verdicts import Judged
+from attention_research.training.workdir import write_text
 
 #: The largest number of sentences whose outputs are shown.
 SENTENCES = 12
@@ -146,5 +147,4 @@ def _hashes(results: Results) -> str:
 
 def write(path: Path, text: str) -> None:
     """Writes the page to a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)

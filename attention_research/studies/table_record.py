@@ -17,7 +17,7 @@ from attention_research.studies.bounds import bounded
 from attention_research.studies.study import Study, digest
 from attention_research.studies.trial_folders import Folder, Recorded
 from attention_research.studies.trials import Trial
-from attention_research.training.workdir import write_text
+from attention_research.training.workdir import replacing, write_text, writing
 
 
 def write(study: Study, scale: str, trials: list[Trial], folder: Folder, report: Callable[[str], None]) -> None:
@@ -41,16 +41,20 @@ def write(study: Study, scale: str, trials: list[Trial], folder: Folder, report:
 
 
 def draw(found: results.Results, record: Path) -> bool:
-    """Replaces the figures of a record. Returns whether they changed."""
-    read = lambda: {path.name: path.read_bytes() for path in (record / "figures").glob("*.png")}
+    """Replaces the figures of a record. Returns whether they changed. A figure that cannot be written stays as it
+    was."""
+    there = record / "figures"
+    read = lambda: {path.name: path.read_bytes() for path in there.glob("*.png")}
     before = read()
     with TemporaryDirectory() as place:
-        pictures = figures.worth_recording(figures.draw(found, Path(place)))
-        (record / "figures").mkdir(parents=True, exist_ok=True)
-        for name in before:
-            (record / "figures" / name).unlink()
+        pictures = [one.path for one in figures.worth_recording(figures.draw(found, Path(place)))]
+        with writing(there):
+            there.mkdir(parents=True, exist_ok=True)
         for picture in pictures:
-            shutil.copyfile(picture.path, record / "figures" / picture.path.name)
+            with replacing(there / picture.name) as temporary:
+                shutil.copyfile(picture, temporary)
+        for name in before.keys() - {picture.name for picture in pictures}:
+            (there / name).unlink()
     return read() != before
 
 

@@ -9,6 +9,7 @@ depend on the version of JAX that renders it; `status --stale` and the page name
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from attention_research.studies import floors, footnotes
 from attention_research.studies.columns import PEAK_MEMORY, Column
 from attention_research.studies.reference_line import with_reference
 from attention_research.studies.results import DIFFERS, SOURCE, Entry, Results, published
+from attention_research.training.workdir import replacing, write_text
 
 
 def table(results: Results) -> list[list[str]]:
@@ -68,14 +70,15 @@ def write(results: Results, workdir: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    workdir.mkdir(parents=True, exist_ok=True)
     lines = [flat(entry) for entry in results.entries if entry.result]
     names = list(dict.fromkeys(name for line in lines for name in line))
     columns = {name: _one_type([line.get(name) for line in lines]) for name in names}
-    pyarrow.parquet.write_table(pyarrow.table(columns), workdir / "results.parquet")
-    with open(workdir / "table.csv", "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(table(results))
-    (workdir / "table.md").write_text(text(results), encoding="utf-8")
+    with replacing(workdir / "results.parquet") as temporary:
+        pyarrow.parquet.write_table(pyarrow.table(columns), temporary)
+    lines_of_csv = io.StringIO()
+    csv.writer(lines_of_csv, lineterminator="\n").writerows(table(results))
+    write_text(workdir / "table.csv", lines_of_csv.getvalue())
+    write_text(workdir / "table.md", text(results))
 
 
 def _one_type(values: list[Any]) -> list[Any]:

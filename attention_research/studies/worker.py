@@ -28,7 +28,7 @@ from attention_research.studies.orphans import die_with
 from attention_research.studies.priority import nice_session
 from attention_research.studies.trial_folders import PROGRAM, read_program, read_result, write_json
 from attention_research.training.environment import keep_compiled_programs, missing_backend
-from attention_research.training.failure import line_of
+from attention_research.training.failure import line_of, tell_failure
 from attention_research.training.interruption import Interrupted
 from attention_research.training.metrics_log import read_metrics
 
@@ -64,7 +64,7 @@ def work(folder: Path, *, cores: Sequence[int] = (), parent: int | None = None) 
         if not isinstance(error, ConfigError | RunError):
             traceback.print_exc()
         line = line_of(error)
-        (folder / "error.txt").write_text(line + "\n", encoding="utf-8")
+        tell_failure(folder, line)
         print(f"error: {line}", file=sys.stderr, flush=True)
         return 2 if isinstance(error, ConfigError) else 1
     return 0
@@ -93,8 +93,8 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
     started, earlier = time.perf_counter(), spent(folder)
     for stage in trial["stages"]:
         saved = folder / "stages" / f"{stage['address']}.json"
-        if saved.exists():
-            _add(results, stage, json.loads(saved.read_text(encoding="utf-8")))
+        if (earlier_outcome := read_outcome(saved)) is not None:
+            _add(results, stage, earlier_outcome)
             continue
         if stage["kind"] in ("train", "finetune") and (stopped := attempt.stopped()) is not None:
             if stopped.get("again"):
@@ -160,6 +160,15 @@ def begin(folder: Path, trial: dict[str, Any]) -> dict[str, str]:
         program = fingerprints.program_of(trial["stages"], trial["given"])
         write_json(folder / PROGRAM, program)
     return program
+
+
+def read_outcome(path: Path) -> dict[str, Any] | None:
+    """The saved outcome of a stage; None if there is none or it is damaged: the stage then runs again."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _add(results: dict[str, Any], stage: dict[str, Any], outcome: dict[str, Any]) -> None:

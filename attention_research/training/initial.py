@@ -13,7 +13,6 @@ then compared only if both runs have one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,7 +35,7 @@ from attention_research.training.selection import Selection, criterion_of, selec
 from attention_research.training.settings import Training
 from attention_research.training.step import State, state_at_0
 from attention_research.training.trainer import Trainer
-from attention_research.training.workdir import load_config, saved_config, write_json
+from attention_research.training.workdir import load_config, read_environment, saved_config, write_json
 
 TAKEN = ("parameters", "statistics")
 Report = Callable[[str], None]
@@ -67,7 +66,7 @@ def check(config: Config, workdir: Path, report: Report) -> None:
                 raise ConfigError(f"config.training.initial: {error}") from None
     vocabulary = from_run.recorded(parts.data().prepare(report).tokenizer).get("vocabulary")
     for run in dict.fromkeys(runs):
-        theirs = _environment(run).get("vocabulary")
+        theirs = read_environment(run).get("vocabulary")
         if some and None in (theirs, vocabulary):
             continue
         if (theirs or {}).get("fingerprint") != (vocabulary or {}).get("fingerprint"):
@@ -167,18 +166,13 @@ def chosen(run: Path, settings: Training, report: Report) -> Iterator[tuple[Chec
 
 def kept(workdir: Path) -> dict[str, Any]:
     """The entries of an existing environment.json that say where the run began: "initial" and "imported", if there."""
-    before = _environment(workdir)
+    before = read_environment(workdir)
     return {name: before[name] for name in ("initial", "imported") if name in before}
 
 
 def record(workdir: Path, taken: list[dict[str, Any]]) -> None:
     """Adds the record that `start` returned to environment.json."""
-    write_json(workdir / "environment.json", {**_environment(workdir), "initial": taken})
-
-
-def _environment(run: Path) -> dict[str, Any]:
-    path = run / "environment.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    write_json(workdir / "environment.json", {**read_environment(workdir), "initial": taken})
 
 
 def _named(vocabulary: dict[str, Any] | None) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from attention_research.config import Config, ConfigError
 from attention_research.data import from_run, kept
 from attention_research.data.protocol import Data
-from attention_research.training.workdir import write_json, writing
+from attention_research.training.workdir import read_environment, write_json, writing
 
 Report = Callable[[str], None]
 
@@ -50,8 +50,7 @@ def same_as_recorded(data: Data, workdir: Path) -> None:
 
     Used for runs of earlier versions, which have no stored vocabulary.
     """
-    path = workdir / "environment.json"
-    was = json.loads(path.read_text(encoding="utf-8")).get("vocabulary") if path.exists() else None
+    was = read_environment(workdir).get("vocabulary")
     now = from_run.recorded(data.tokenizer).get("vocabulary")
     if was is not None and now is not None and was["fingerprint"] != now["fingerprint"]:
         raise ConfigError(

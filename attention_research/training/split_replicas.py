@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +18,7 @@ from attention_research.training.metrics_log import read_metrics
 from attention_research.training.replicas import member_configs
 from attention_research.training.selection import criterion_of
 from attention_research.training.trainer import Trainer
-from attention_research.training.workdir import json_text, load_config, locked, write_json, write_text
+from attention_research.training.workdir import json_text, load_config, locked, read_environment, write_json, write_text
 
 
 def split(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
@@ -65,7 +64,7 @@ def split(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
 
 
 def _write_texts(workdir: Path, folder: Path, replica: int, replicas: int) -> None:
-    environment = json.loads((workdir / "environment.json").read_text(encoding="utf-8"))
+    environment = read_environment(workdir)
     write_json(folder / "environment.json", {**environment, "replica": replica, "replicas": replicas})
     kept.copy(workdir, folder)
     lines = [line for line in read_metrics(workdir) if line.pop("replica") == replica]

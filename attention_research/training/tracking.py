@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from attention_research.config import ConfigError
 from attention_research.training.metrics_log import MetricsLog, NoLog, read_metrics
-from attention_research.training.workdir import write_json
+from attention_research.training.workdir import read_json, write_json
 
 #: Entries of a line that label it.
 _LABELS = ("step", "split", "seed", "replica")
@@ -75,7 +75,7 @@ class WeightsAndBiases:
 
     def __init__(self, workdir: Path, part: str):
         self.package, self.file = _package("wandb", "wandb"), workdir / "wandb.json"
-        known = json.loads(self.file.read_text(encoding="utf-8")) if self.file.exists() else {}
+        known = read_json(self.file, "restore it, or delete it to log to a new run")
         self.id, self.last, self.part = known.get("id", secrets.token_hex(4)), known.get("step", 0), part
         write_json(self.file, {"id": self.id, "step": self.last})
         config = json.loads((workdir / "config.json").read_text(encoding="utf-8"))["resolved"]

@@ -35,8 +35,22 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason = os.strerror(error.errno) if error.errno else str(error)
         raise RunError(f"cannot write {path}: {reason}; fix this and rerun the same command") from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path`, for a file that the block writes. It is renamed to `path` if the block ends
+    without an error, so that a reader sees either the old or the new file. Raises RunError if writing fails."""
+    temporary = _beside(path)
+    with writing(path):
+        try:
+            yield temporary
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 def json_text(document: Any, **layout: Any) -> str:
@@ -74,15 +88,30 @@ def _beside(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file atomically: a reader sees either the old or the new file. Raises RunError if writing fails."""
-    temporary = _beside(path)
-    with writing(path):
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+    """Writes a file atomically (`replacing`). Raises RunError if writing fails."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """The JSON object in a file; {} if there is no file. Raises ConfigError with the `remedy` if the file is damaged,
+    which is possible after a failure of the machine."""
+    try:
+        document = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: damaged ({error}); {remedy}") from None
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path}: damaged (not a JSON object); {remedy}")
+    return document
+
+
+def read_environment(workdir: Path) -> dict[str, Any]:
+    """The content of environment.json; {} if there is none. Raises ConfigError if it is damaged."""
+    return read_json(workdir / "environment.json", "restore it, or delete it")
 
 
 @contextmanager
@@ -143,4 +172,8 @@ def saved_config(workdir: Path) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"--workdir={workdir}: config.json cannot be read ({reason})") from None
-    return Config.from_json(text)
+    try:
+        return Config.from_json(text)
+    except ConfigError as error:
+        line = str(error)
+        raise ConfigError(f"{workdir}/{line}" if line.startswith("config.json:") else line) from None

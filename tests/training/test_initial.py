@@ -261,7 +261,7 @@ def test_a_run_that_cannot_be_read_is_not_called_missing(place, tuned):
     damaged = place / "damaged"
     damaged.mkdir()
     (damaged / "config.json").write_text("{")
-    line = r"^config\.training\.initial=\S*damaged: config\.json: not a saved config"
+    line = r"^config\.training\.initial=\S*damaged: \S*damaged/config\.json: not a saved config"
     with pytest.raises(ConfigError, match=line):
         train(tuned("damaged"), place / "refused")
 

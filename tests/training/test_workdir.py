@@ -14,10 +14,10 @@ import pytest
 from attention_research.cli import main
 from attention_research.config import ConfigError, load
 from attention_research.errors import RunError
-from attention_research.training import provenance, tracking
+from attention_research.training import initial, keeping, provenance, tracking
 from attention_research.training.claiming import check
 from attention_research.training.metrics_log import LOSS, MetricsLog, read_metrics
-from attention_research.training.workdir import Busy, locked, write_text
+from attention_research.training.workdir import Busy, locked, saved_config, write_text
 
 
 @pytest.fixture
@@ -108,6 +108,33 @@ def test_validation_losses_are_means_over_seeds_of_numbers(tmp_path):
     log.write(step=6, split="train", loss=0.0)
     log.close()
     assert LOSS.costs(tmp_path) == {2: 4.5, 6: 3.0}
+
+
+DAMAGED = ("", '{"vocabulary": {"fing', "[1]", "\x00\x00")
+#: File -> (how it is read, what to do about a damaged one).
+READERS = {
+    "environment.json of a run that continues": (lambda run: keeping.same_as_recorded(None, run), "delete it"),
+    "environment.json of a run that was initialised": (initial.kept, "delete it"),
+    "wandb.json": (lambda run: tracking.WeightsAndBiases(run, "training"), "delete it to log to a new run"),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("text", DAMAGED, ids=["empty", "cut", "a list", "zeros"])
+def test_a_damaged_file_of_a_run_is_one_line(reader, text, tmp_path, monkeypatch):
+    """A failure of the machine can leave such a file. Without an error, what it records would be lost in silence."""
+    monkeypatch.setattr(tracking, "_package", lambda *names: None)
+    path, (read, remedy) = tmp_path / reader.split()[0], READERS[reader]
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=rf"^{path}: damaged \(.*\); restore it, or {remedy}$"):
+        read(tmp_path)
+    assert path.read_text() == text
+
+
+def test_a_damaged_config_is_named_with_its_folder(tmp_path):
+    (tmp_path / "config.json").write_text('{"given": {')
+    with pytest.raises(ConfigError, match=rf"^{tmp_path}/config\.json: not a saved config \(JSONDecodeError: "):
+        saved_config(tmp_path)
 
 
 def test_an_older_run_continues_if_new_settings_have_their_old_meaning(tmp_path):

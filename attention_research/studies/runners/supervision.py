@@ -12,7 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from attention_research.errors import RunError
 from attention_research.studies.attempts import SUPERSEDED
+from attention_research.training.failure import tell_failure
+from attention_research.training.workdir import writing
+
+#: More than the free part of the last block of a full disk.
+_PROBE_BYTES = 2**16
 
 
 class Ending(NamedTuple):
@@ -37,9 +43,9 @@ def start(
     """
     command = [sys.executable, "-m", "attention_research", "attempt", str(folder)]
     options = [*([f"--cores={','.join(map(str, cores))}"] if cores else []), f"--parent={os.getpid()}"]
-    with open(folder / "log.txt", "ab") as log:
-        log.write(f"$ {shlex.join(command)}\n".encode())
-        log.flush()
+    with open(folder / "log.txt", "ab", buffering=0) as log:
+        with writing(folder / "log.txt"):
+            log.write(f"$ {shlex.join(command)}\n".encode())
         return subprocess.Popen(
             [*command, *options],
             stdin=subprocess.DEVNULL,
@@ -60,13 +66,13 @@ def ending(folder: Path, status: int) -> Ending:
         return Ending("killed", _how(status))
     if status == SUPERSEDED:
         return Ending("failed", "a later attempt took it over")
-    return Ending("failed", error_of(folder) or f"{_how(status)}; see {folder / 'log.txt'}")
+    return Ending("failed", error_of(folder) or _unwritable(folder) or f"{_how(status)}; see {folder / 'log.txt'}")
 
 
 def given_up(folder: Path, line: str) -> str:
     """The error line of a trial that was killed too often. Writes it to error.txt, for `status` and the table."""
     if not error_of(folder):
-        (folder / "error.txt").write_text(line + "\n", encoding="utf-8")
+        tell_failure(folder, line)
     return f"{line}; see {folder / 'log.txt'}"
 
 
@@ -76,6 +82,19 @@ def error_of(folder: Path) -> str:
         return (folder / "error.txt").read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return ""
+
+
+def _unwritable(folder: Path) -> str:
+    """Why a failed trial could not write its error line, such as a full disk; empty if the folder takes files."""
+    probe = folder / ".probe"
+    try:
+        with writing(folder):
+            probe.write_bytes(bytes(_PROBE_BYTES))
+    except RunError as error:
+        return str(error)
+    finally:
+        probe.unlink(missing_ok=True)
+    return ""
 
 
 def _ignore(signals: Sequence[int]) -> None:
