@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from attention_research.studies.runners import machine
+from attention_research.errors import RunError
+from attention_research.studies.runners import machine, ray_cluster
 from attention_research.studies.runners.machine import ClaimedCores, device_environments
 
 
@@ -67,3 +69,15 @@ def test_cores_are_claimed_once_and_released_with_the_process(tmp_path, monkeypa
 machine.cores = lambda: [3]; print(machine.ClaimedCores(1, Path({str(tmp_path)!r})).cores); os._exit(9)"
     for _ in range(2):
         assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[3]\n"
+
+
+@pytest.mark.parametrize("kind", [Exception, RuntimeError, OSError])
+def test_ray_that_does_not_start_is_one_line(kind, tmp_path, monkeypatch):
+    """Ray raises a plain Exception if the machine is too slow."""
+
+    def init(**settings):
+        raise kind("The current node timed out\nduring startup")
+
+    monkeypatch.setattr(ray_cluster, "_ray", lambda started_here: SimpleNamespace(init=init))
+    with pytest.raises(RunError, match=r"^Ray could not be started \(The current node timed out\)$"):
+        ray_cluster.RayExecutor(1).open(tmp_path)

@@ -65,7 +65,7 @@ class RayExecutor:
             else:
                 _knock(self.address)
                 self.ray.init(address=self.address, **quiet)
-        except (OSError, RuntimeError, ValueError) as error:
+        except Exception as error:  # Ray raises a plain Exception if a node starts too slowly
             what = f"--address={self.address}: no Ray cluster there" if self.address else "Ray could not be started"
             raise RunError(f"{what} ({_first_line(error)})") from None
         total = self.ray.cluster_resources()
