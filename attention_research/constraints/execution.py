@@ -55,13 +55,29 @@ def rows_for_each_device(section: Section, sections: list[Section]) -> Broken:
 
 
 def states_for_each_device(section: Section, sections: list[Section]) -> Broken:
-    """Layers of `ON_A_SHARE` have equal parts of the states of an encoder, such as the latents of a Perceiver."""
+    """Layers of `ON_A_SHARE` have equal parts of the states of an encoder, such as the latents of a Perceiver or the
+    pooled states of a Funnel."""
     for part in sections:
-        name, encoder = STATES.get((part.family, part.kind)), f"{part.path}{'.encoder' * (part.family == 'model')}."
-        split = [one.kind for one in sections if one.path.startswith(encoder) and one.kind in ON_A_SHARE]
-        if name is None or not split:
+        encoder = f"{part.path}{'.encoder' * (part.family == 'model')}."
+        split = [one for one in sections if one.path.startswith(encoder) and one.kind in ON_A_SHARE]
+        name, lengths = _states(part, split, sections)
+        if not lengths or not split:
             continue
-        states = f"{part.path} ({name}), which {split[0]} splits"
-        if wrong := uneven_lengths([part.settings[name]], section.settings["sequence"], states):
+        states = f"{part.path} ({name}), which {split[0].kind} splits"
+        if wrong := uneven_lengths(lengths, section.settings["sequence"], states):
             return "sequence", wrong
     return None
+
+
+def _states(part: Section, split: list[Section], sections: list[Section]) -> tuple[str, list[int]]:
+    """(the setting that determines the numbers of states of a part, the numbers), none if they are those of a batch."""
+    if name := STATES.get((part.family, part.kind)):
+        return name, [part.settings[name]]
+    if part.kind != "funnel":
+        return "", []
+    patches = [one.settings["max_length"] for one in sections if one.kind == "vision_transformer"]
+    buckets = [length for one in sections if one.kind == "buckets" for length in one.settings["boundaries"]]
+    # The self-attention of a block that halves the length comes before the halving.
+    blocks, one_each = part.settings["blocks"], part.settings["num_layers"] == part.settings["blocks"]
+    halvings = blocks - 1 if one_each and all(one.family.endswith("attention") for one in split) else blocks
+    return "blocks", [-(-length // 2**n) for length in patches or buckets for n in range(1, halvings)]

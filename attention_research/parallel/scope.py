@@ -14,6 +14,8 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec
 from jaxtyping import Array
 
+from attention_research.division import uneven_lengths
+from attention_research.errors import ConfigError
 from attention_research.kernels.attention.loop_carries import vary_together
 from attention_research.parallel.rules import ROWS, SEQUENCE, STACKED, spec
 
@@ -89,10 +91,28 @@ def over_axes(function: Callable[..., Any], *specs: PartitionSpec) -> Callable[.
     Each spec says how its argument is sharded; `PartitionSpec()` means replicated. Every result is sharded as the first
     argument. The gradient of a replicated argument is summed over devices once, after the function's own loops. The
     partitioner still handles the other mesh axes. If all axes in `specs` have size 1, `function` is returned unchanged.
+    Raises ConfigError if the mesh axis `sequence` does not divide an argument, such as the pooled states of a Funnel.
     """
     groups = [group for spec in specs for group in spec if group is not None]
     axes = {axis for group in groups for axis in ([group] if isinstance(group, str) else group)}
     if all(axis_size(axis) == 1 for axis in axes):
         return function
     each = lambda *arguments: function(*vary_together(arguments))
-    return jax.shard_map(each, in_specs=specs, out_specs=specs[0], axis_names=axes)
+    shares = jax.shard_map(each, in_specs=specs, out_specs=specs[0], axis_names=axes)
+
+    def run(*arguments: Array) -> Any:
+        _check_lengths(function, arguments, specs)
+        return shares(*arguments)
+
+    return run
+
+
+def _check_lengths(
+    function: Callable[..., Any], arguments: tuple[Array, ...], specs: tuple[PartitionSpec, ...]
+) -> None:
+    """Lengths of batches are checked before a run. Those of states within a model are known here only."""
+    split = zip(arguments, specs, strict=True)
+    lengths = {x.shape[list(spec).index(SEQUENCE)] for x, spec in split if SEQUENCE in spec and x is not None}
+    of = f"states that {function.__qualname__.partition('.')[0]} splits"
+    if lengths and (wrong := uneven_lengths(lengths, axis_size(SEQUENCE), of)):
+        raise ConfigError(f"config.parallel.mesh.{SEQUENCE}: {wrong}")

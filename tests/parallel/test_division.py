@@ -1,15 +1,21 @@
 """Every setting that must divide by a mesh axis: a mistake is one line with its key, and exit status 2."""
 
+import jax
+import jax.numpy as jnp
 import pytest
 
+from attention_research.config import ConfigError, build_model
 from attention_research.constraints.execution import ROW_AXES
-from attention_research.parallel.rules import ROWS
+from attention_research.layers.structure import abstract
+from attention_research.parallel.rules import ROWS, SEQUENCE
 from tests.parallel.programs import on_devices
 
 TRANSLATION = "translation/transformer:smoke"
 VISION, CLASS_TOKEN = "images/vision_transformer:smoke", ["model.pooling=class_token", "model.max_length=17"]
 MEMORY = {"kind": "product_key_memory", "num_keys": 8, "key_width": 8, "knn": 4}
 PERCEIVER = {"kind": "perceiver", "num_latents": 6, "feed_forward": MEMORY}
+FUNNEL = {"kind": "funnel", "blocks": 3, "num_layers": 3, "feed_forward": MEMORY}
+RING_FUNNEL = {"kind": "funnel", "blocks": 3, "num_layers": 6, "self_attention": "ring"}
 SLOTS = {"kind": "slots", "num_slots": 6, "feed_forward": MEMORY}
 SIX = "training.batch_size=6"
 ROWS_OF_BATCH = "config.training.batch_size: expected a multiple of "
@@ -62,6 +68,16 @@ MISTAKES = {
         TRANSLATION, [f"model.encoder={SLOTS}", "parallel.mesh.sequence=4"],
         "config.parallel.mesh.sequence: expected a divisor of the length of config.model.encoder (num_slots), which "
         "product_key_memory splits, 6; got 4; did you mean 3 or 6?"),
+    "pooled states": (
+        TRANSLATION, [f"model.encoder={FUNNEL}", "max_length=60", "data.batching.boundaries=60,",
+                      "parallel.mesh.sequence=4"],
+        "config.parallel.mesh.sequence: expected a divisor of the lengths of config.model.encoder (blocks), which "
+        "product_key_memory splits, 15 and 30; got 4; did you mean 3 or 5?"),
+    "pooled patches": (
+        VISION, ["model.pooling=mean", "model.max_length=16", f"model.encoder={RING_FUNNEL}",
+                 "parallel.mesh.sequence=8"],
+        "config.parallel.mesh.sequence: expected a divisor of the lengths of config.model.encoder (blocks), which "
+        "ring splits, 4 and 8; got 8; did you mean 4?"),
     "parameters": (
         "compositional/scan:smoke", ["parallel.mesh.tensor=4"],
         "config.parallel.mesh.tensor: 4 divides no parameter of the model, so that 4 devices would do the same work; "
@@ -89,3 +105,39 @@ def test_what_a_mesh_does_not_divide_is_one_line(case, said):
 
 def test_the_rows_of_a_batch_have_the_axes_of_the_rules():
     assert ROW_AXES == ROWS
+
+
+TEXT = {"source": jnp.full((2, 12), 5, jnp.int32), "target": jnp.full((2, 12), 5, jnp.int32)}
+PICTURES = {"image": jnp.zeros((2, 10, 10, 3), jnp.uint8), "target": TEXT["target"]}
+CELLS = {"features": {"kind": "cnn", "width": 3, "num_layers": 2, "halvings": 1}}
+#: Layers that split states whose number only the model knows -> (its section, a batch, the message).
+WITHIN = {
+    "memory of pooled states": (
+        {"kind": "transformer", "encoder": {**FUNNEL, "blocks": 2, "num_layers": 2}}, TEXT,
+        "ProductKeyMemory splits, 6;"),
+    "ring of pooled states": (
+        {"kind": "transformer", "encoder": {**RING_FUNNEL, "blocks": 2, "num_layers": 4}}, TEXT,
+        "RingAttention splits, 6;"),
+    "memory of cells": (
+        {"kind": "transformer_captioner", **CELLS, "encoder": {"feed_forward": MEMORY}}, PICTURES,
+        "ProductKeyMemory splits, 25;"),
+    "ring of cells": (
+        {"kind": "transformer_captioner", **CELLS, "encoder": {"self_attention": "ring"}}, PICTURES,
+        "RingAttention splits, 25;"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WITHIN)
+def test_states_within_a_model_that_a_mesh_does_not_divide_are_named(case):
+    """Without devices: the step is only traced."""
+    section, batch, message = WITHIN[case]
+    sizes = {"width": 8, "num_heads": 2, "num_layers": 1, "feed_forward": {"hidden_width": 5}}
+    make = build_model({**sizes, **section}, max_length=32, vocabulary_size=11, side=10, channels=3)
+    structure, *arrays = abstract(lambda rngs: make(rngs=rngs))
+    axes = (*ROWS, "tensor", SEQUENCE)
+    mesh = jax.sharding.AbstractMesh((*[1] * (len(axes) - 1), 4), axes, (jax.sharding.AxisType.Auto,) * len(axes))
+    with (
+        jax.sharding.use_abstract_mesh(mesh),
+        pytest.raises(ConfigError, match=rf"^config.parallel.mesh.sequence: expected a divisor of .* {message}"),
+    ):
+        jax.eval_shape(lambda arrays: structure.merge(*arrays).log_likelihood(batch), arrays)
