@@ -379,7 +379,12 @@ def test_mistakes_are_named():
     with pytest.raises(ConfigError, match="model.score.kind: dot needs equal widths; the decoder's state has 7"):
         built(kind="latent_alignment", score={"kind": "dot"})
     structure, parameters = built(encoder={"cell": {"kind": "gru"}}, decoder={"cell": {"kind": "lstm"}})
-    with pytest.raises(ConfigError, match="^decoder.start.kind: encoder_state passes no 'cell' state, .* has hidden;"):
+    no_cell = r"start.kind: encoder_state passes no 'cell' state, .* has hidden;"
+    with pytest.raises(ConfigError, match=rf"^model.decoder.{no_cell}"):
+        structure.merge(parameters).log_likelihood(batch())
+    encoder = {"kind": "unidirectional", "cell": {"kind": "gru"}}
+    structure, parameters = built(kind="latent_alignment", start="encoder_state", encoder=encoder)
+    with pytest.raises(ConfigError, match=rf"^model.{no_cell}"):
         structure.merge(parameters).log_likelihood(batch())
     with pytest.raises(ConfigError, match="recurrent reads a row as one; use buckets"):
         resolved().override([("data.batching", {"kind": "packed"})])

@@ -11,7 +11,7 @@ from flax import nnx
 from attention_research.errors import ConfigError
 from attention_research.layers.linear import Linear
 from attention_research.layers.recurrent.layers import RecurrentLayers
-from attention_research.signatures import Given
+from attention_research.signatures import ConfigPath, Given
 
 States = tuple[dict[str, Any], ...]
 
@@ -22,6 +22,8 @@ class EncoderState(nnx.Module):
     Raises ConfigError if the two differ in width or in the number of layers, or if the cell of the decoder has a state
     that the encoder's cell lacks.
     """
+
+    config_path = ConfigPath()
 
     def __init__(
         self, *, layers: Given[RecurrentLayers], summary_width: Given[int], final_width: Given[int], rngs: nnx.Rngs
@@ -35,14 +37,15 @@ class EncoderState(nnx.Module):
 
     def __call__(self, memory: Mapping[str, Any], zeros: States) -> States:
         """The final states of the encoder."""
+        kind = self.config_path.of("kind")
         if len(memory["final"]) != len(zeros):
             raise ConfigError(
-                f"decoder.start.kind: encoder_state: the encoder has {len(memory['final'])} layers, the decoder has "
+                f"{kind}: encoder_state: the encoder has {len(memory['final'])} layers, the decoder has "
                 f"{len(zeros)}; use the kind projected"
             )
         if missing := [name for name in zeros[0] if name not in memory["final"][0]]:
             raise ConfigError(
-                f"decoder.start.kind: encoder_state passes no {missing[0]!r} state, since the encoder's cell has "
+                f"{kind}: encoder_state passes no {missing[0]!r} state, since the encoder's cell has "
                 f"{', '.join(sorted(memory['final'][0]))}; use projected, or cells of one kind"
             )
         return tuple({name: after[name] for name in there} for there, after in zip(zeros, memory["final"], strict=True))
