@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import pytest
 
 from attention_research.config import ConfigError, build_model
-from attention_research.constraints.execution import ROW_AXES
+from attention_research.constraints.execution import ON_A_SHARE, ROW_AXES
 from attention_research.layers.structure import abstract
 from attention_research.parallel.rules import ROWS, SEQUENCE
+from attention_research.registry import FAMILIES
 from tests.parallel.programs import on_devices
 
 TRANSLATION = "translation/transformer:smoke"
@@ -127,17 +128,34 @@ WITHIN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", WITHIN)
-def test_states_within_a_model_that_a_mesh_does_not_divide_are_named(case):
-    """Without devices: the step is only traced."""
-    section, batch, message = WITHIN[case]
+#: Kinds of feed-forwards with the settings that they need. The kinds that split states have cases above.
+FEED_FORWARDS = {
+    **{kind: {"kind": kind} for kind in FAMILIES["feed_forward"]},
+    **{kind: {"kind": kind, "hidden_width": 5} for kind in ("dense", "gated", "shifted")},
+    **{kind: {"kind": kind, "num_experts": 4, "expert": {"kind": "dense", "hidden_width": 5}}
+       for kind in ("switch", "switch_released", "mixture_of_experts")},
+}  # fmt: skip
+
+
+def traced(section, batch):
+    """Traces the log-likelihood of a model on a mesh with four devices along `sequence`, without these devices."""
     sizes = {"width": 8, "num_heads": 2, "num_layers": 1, "feed_forward": {"hidden_width": 5}}
     make = build_model({**sizes, **section}, max_length=32, vocabulary_size=11, side=10, channels=3)
     structure, *arrays = abstract(lambda rngs: make(rngs=rngs))
     axes = (*ROWS, "tensor", SEQUENCE)
     mesh = jax.sharding.AbstractMesh((*[1] * (len(axes) - 1), 4), axes, (jax.sharding.AxisType.Auto,) * len(axes))
-    with (
-        jax.sharding.use_abstract_mesh(mesh),
-        pytest.raises(ConfigError, match=rf"^config.parallel.mesh.sequence: expected a divisor of .* {message}"),
-    ):
+    with jax.sharding.use_abstract_mesh(mesh):
         jax.eval_shape(lambda arrays: structure.merge(*arrays).log_likelihood(batch), arrays)
+
+
+@pytest.mark.parametrize("case", WITHIN)
+def test_states_within_a_model_that_a_mesh_does_not_divide_are_named(case):
+    section, batch, message = WITHIN[case]
+    with pytest.raises(ConfigError, match=rf"^config.parallel.mesh.sequence: expected a divisor of .* {message}"):
+        traced(section, batch)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FAMILIES["feed_forward"] if kind not in ON_A_SHARE])
+def test_other_feed_forwards_take_any_number_of_pooled_states(kind):
+    traced({"kind": "transformer", "encoder": {**RING_FUNNEL, "self_attention": "standard", "blocks": 2,
+                                               "feed_forward": FEED_FORWARDS[kind]}}, TEXT)  # fmt: skip
