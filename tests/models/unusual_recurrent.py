@@ -166,7 +166,7 @@ CASES: dict[str, dict[str, Any]] = {
         features={"kind": "cnn", "width": 6, "num_layers": 4, "halvings": 1, "frozen": True}, embedding_width=None,
     ),
     "caption-resnet": _captioner(features={
-        "kind": "resnet", "width": 2, "depth": 14, "unroll": True, "shortcut": "projection", "gate": "cbam",
+        "kind": "resnet", "width": 2, "depth": 14, "unroll": True, "shortcut": "projection", "gate": "spatial",
     }),
     "caption-mobilenet_v2": _captioner(features={"kind": "mobilenet_v2", "stride": 8, "frozen": False}),
     **{f"transformer-{kind}": _transformer(encoder={"kind": kind, **settings})
