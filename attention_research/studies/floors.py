@@ -113,17 +113,21 @@ def _said(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(contents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """A short name for each content, from the fewest settings that tell the contents apart; empty if there is one."""
+    """A short name for each content, from the fewest settings that tell the contents apart; empty if there is one.
+
+    A content that is scored twice, after training and after a fine-tuning, has one name.
+    """
     paths = list(dict.fromkeys(path for content in contents.values() for path in content))
     differ = [path for path in paths if len({str(content.get(path)) for content in contents.values()}) > 1]
     differ.sort(key=lambda path: path != "data.name")
     names = dict.fromkeys(contents, "")
+    different = len({str(sorted(content.items())) for content in contents.values()})
     few = (chosen for number in (1, 2, 3) for chosen in combinations(differ, number))
-    for chosen in (*few, differ) if len(contents) > 1 else ():
+    for chosen in (*few, differ) if different > 1 else ():
         names = {
             key: ", ".join(_told(path, one[path]) for path in chosen if path in one) for key, one in contents.items()
         }
-        if len(set(names.values())) == len(names):
+        if len(set(names.values())) == different:
             break
     return names
 

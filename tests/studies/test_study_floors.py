@@ -99,3 +99,10 @@ def test_three_settings_name_floors_that_two_do_not_tell_apart():
     }
     names = floors._named(contents)
     assert names["1"] == "aspect a, share 2, mix 0.0" and len(set(names.values())) == 5
+
+
+def test_data_that_are_scored_in_training_and_in_a_fine_tuning_have_one_name():
+    one, other = {"data.kind": "captions", "data.grid": 3}, {"data.kind": "digits", "data.grid": 2}
+    found = floors._named({"evaluate": one, "finetuned": dict(one), "before": other})
+    assert found == {"evaluate": "kind captions", "finetuned": "kind captions", "before": "kind digits"}
+    assert floors._named({"evaluate": one, "finetuned": dict(one)}) == {"evaluate": "", "finetuned": ""}
