@@ -6,8 +6,8 @@
 Rows are named by the paper's widths. Below `paper` these and the model's widths are a quarter of the paper's, and the
 systems write the sounds of English words from their letters (the task and the recipe of
 `configs/pronunciation/recurrent.py`). Mul-k is the reduced-rank product `<W_1 h_j, W_2 s_i>` of width k.
-"None-State" uses the last state of the encoder as the initial state of the decoder; "None-Input" feeds it to every
-step.
+"None-State" starts the decoder from a projection of the backward state at the first letter, so that its forward states
+are not used; "None-Input" feeds the last states of both directions to every step.
 
 Four claims of the lectures about the scores are computed from the score functions, without training.
 """
@@ -46,8 +46,8 @@ def attention(kind: str, width: int) -> dict[str, dict]:
 
 
 def without(*, every_step: bool) -> dict:
-    """The overrides of a decoder without attention: it gets the encoder's last state at every step or only at the
-    start.
+    """The overrides of a decoder without attention: it gets the last states of both directions at every step, or a
+    projection of the backward state at the first letter at the start.
     """
     start = {"kind": "zeros" if every_step else "projected"}
     decoder = {"kind": "fixed_vector", "context_every_step": every_step, "start": start}
