@@ -184,6 +184,8 @@ UNUSED = {
     "fixed_vector-backward": ("encoder.forward.1.",),
     # Without attention and without a start, the decoder is a language model.
     "fixed_vector-no_source": ("encoder.", "vocabulary.source_table"),
+    # At this stride, the picture is one cell, whose weight is 1 with any scores.
+    "caption-mobilenet_v2": ("decoder.alignment.score.",),
 }
 #: The ends of the names of parameters that add the same number to all scores of a query.
 CANCELLED = (".key.bias", "slot_norm.bias")

