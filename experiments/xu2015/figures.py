@@ -10,28 +10,26 @@ word, within an object, between objects, and for another order of the words.
 
 from __future__ import annotations
 
-from attention_research.studies import Row, Scale, Study, evaluate, measure, train
+from attention_research.studies import Row, Scale, Study
 from attention_research.studies.columns import LOSS, Column, fixed
 from attention_research.studies.competence import Competence
 
-from .caption_measures import measure_captions, measure_strips
-from .captioners import CONFIG, LARGE, captioners
+from .captioners import CONFIG, DRAWN, LARGE, LOOKED, RECIPE, SETTINGS, captioners
 from .figures_drawn import draw_gaze, draw_strips
 from .figures_verdicts import VERDICTS
 
-DRAWN = ("soft", "soft_free", "hard")
 STUDY = Study(
     rows=tuple(
-        Row(id, name, overrides, scales=LARGE if id == "soft_free" else None)
+        Row(id, name, overrides, scales=LARGE if id == "stochastic" else None)
         for id, (name, overrides) in captioners().items()
         if id in DRAWN
     ),
     scales={
-        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 16}),
-        "cpu": Scale(f"{CONFIG}:collages", {"model.dropout_rate": 0.0}, seeds=3, jobs=2, settings={"examples": 500}),
-        "gpu": Scale(f"{CONFIG}:collages", {"training.steps": 20_000}, seeds=3, settings={"examples": 2000}),
+        "smoke": Scale(f"{CONFIG}:smoke", seeds=1, jobs=2, settings={"examples": 16, "gradients": 2}),
+        "cpu": Scale(f"{CONFIG}:collages", RECIPE, seeds=3, settings=SETTINGS),
+        "gpu": Scale(f"{CONFIG}:collages", {**RECIPE, "training.steps": 20_000}, seeds=3, settings={"examples": 2000}),
     },
-    stages=(train, evaluate, measure(measure_captions), measure(measure_strips)),
+    stages=LOOKED,
     columns=(
         LOSS,
         Column("evaluate.bleu_4", "BLEU-4", fixed(1), better="higher"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from attention_research.studies.results import Results
 from attention_research.studies.verdicts import FIGURE, UNTESTED, Verdict, against, conclude
 
-ROWS = ("soft", "soft_free", "hard")
+ROWS = ("soft", "stochastic", "hard")
 
 
 def _means(results: Results, row: str, names: tuple[str, ...]) -> dict[str, float] | None:

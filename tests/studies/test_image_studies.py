@@ -101,7 +101,7 @@ def test_claims_about_attention_to_objects_are_judged(studies):
         rows = {f"measure.{name}": value for name, value in {**base, **numbers}.items()}
         return status(studies["xu2015/figures"], claim, **dict.fromkeys(models, rows))
 
-    models = ("soft", "soft_free", "hard")
+    models = ("soft", "stochastic", "hard")
     assert judge("caption-attends-right-region") == HELD and judge("caption-gaze-moves") == HELD
     assert judge("caption-attends-right-region", pointing=0.1) == FAILED
     assert judge("caption-gaze-moves", moves_within=2.0) == FAILED
