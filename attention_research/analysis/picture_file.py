@@ -9,6 +9,8 @@ from typing import Any
 
 from PIL import Image
 
+from attention_research.training.workdir import replacing
+
 #: The maximum size of a file, in bytes.
 MOST_BYTES = 80_000
 DPI = 110
@@ -21,7 +23,8 @@ _LETTERS_AN_INCH = 14.5
 def save(figure: Any, path: Path, *, below: str = "", dpi: float = DPI, **options: Any) -> None:
     """Writes a matplotlib figure with at most `MOST_BYTES` bytes, by reducing the resolution and the number of colours.
 
-    The text `below` the figure is wrapped to its width. `options` are passed to `savefig`.
+    The text `below` the figure is wrapped to its width. `options` are passed to `savefig`. Raises RunError if the file
+    cannot be written; an earlier file stays as it was.
     """
     if below:
         write_below(figure, below)
@@ -38,7 +41,8 @@ def save(figure: Any, path: Path, *, below: str = "", dpi: float = DPI, **option
         else:
             continue
         break
-    path.write_bytes(found)
+    with replacing(path) as temporary:
+        temporary.write_bytes(found)
 
 
 def freeze(figure: Any) -> None:

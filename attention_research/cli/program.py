@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         unnamed = error.filename is None or isinstance(error.filename, int)  # an int is the number of an open file
         name = "a file cannot be written" if unnamed else os.fsdecode(error.filename)
-        if error.errno == errno.ENOSPC and not _can_flush():
+        if error.errno == errno.ENOSPC and not _can_write():
             name = "standard output" if unnamed else name
             _write_nowhere()
         elif unnamed and error.errno not in _FULL:
@@ -98,11 +98,11 @@ def _in_callback(error: Exception) -> str | None:
     return next((line.removeprefix(start) for line in str(error).splitlines() if line.startswith(start)), None)
 
 
-def _can_flush() -> bool:
-    """Whether standard output takes what is in its buffer. If not, its disk is full."""
+def _can_write() -> bool:
+    """Whether standard output takes another line. If not, its disk is full."""
     try:
         if sys.stdout is not None:
-            sys.stdout.flush()
+            print(flush=True)  # flushing alone is not enough: a failed write may have emptied the buffer
     except OSError:
         return False
     return True

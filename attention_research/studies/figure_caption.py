@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attention_research.analysis import picture_file
-from attention_research.training.workdir import replacing
+from attention_research.training.workdir import writing
 
 if TYPE_CHECKING:
     from attention_research.studies.results import Results
@@ -48,7 +48,7 @@ def save(figure: Any, path: Path, line: str = "") -> None:
     """Writes a figure with a line of text below it to a file of limited size, and closes it."""
     from matplotlib import pyplot
 
-    with replacing(path) as temporary:
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        picture_file.save(figure, temporary, below=line, bbox_inches="tight")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    picture_file.save(figure, path, below=line, bbox_inches="tight")
     pyplot.close(figure)

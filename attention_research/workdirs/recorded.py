@@ -14,7 +14,7 @@ from attention_research.studies import records
 from attention_research.studies.floors import plan_with_floors
 from attention_research.studies.loading import find_studies, load_study
 from attention_research.studies.staleness import Current, NotComparable, Stale, State, states_of
-from attention_research.studies.study import SCALES
+from attention_research.studies.study import SCALES, Study
 from attention_research.studies.trials import Trial
 from attention_research.training.environment import fingerprint
 
@@ -68,12 +68,13 @@ def recorded(
     if scale is not None and scale not in SCALES:
         raise ConfigError(f"--scale={scale}: no such scale; {offer(scale, SCALES)}")
     sources, tables = fingerprint(), []
-    for name in names or find_studies():
-        study = load_study(name)
-        scales = [one for one in study.scales if scale in (None, one) and records.read(_folder(study, one))]
-        if names and not scales:
-            raise ConfigError(f"study {name}: nothing is recorded{f' at {scale}' if scale else ''}")
-        for one in scales:
+    studies = {name: load_study(name) for name in names or find_studies()}
+    scales = {name: _recorded_scales(study, scale) for name, study in studies.items()}
+    if names and (without := [name for name in studies if not scales[name]]):
+        said = f"stud{'y' if len(without) == 1 else 'ies'} {', '.join(without)}"
+        raise ConfigError(f"{said}: nothing is recorded{f' at {scale}' if scale else ''}")
+    for name, study in studies.items():
+        for one in scales[name]:
             found = records.read(_folder(study, one))
             planned = plan_with_floors(study, one, study.rows_at(one), None, sources)
             trials = {trial.id: trial for trial in planned}
@@ -106,7 +107,12 @@ def _report(report: Callable[[str], None], whose: str, line: str) -> None:
     report(f"{whose} · {line}")
 
 
-def _folder(study: Any, scale: str) -> Path:
+def _recorded_scales(study: Study, scale: str | None) -> list[str]:
+    """The scales at which a study has a record, or of these only `scale`."""
+    return [one for one in study.scales if scale in (None, one) and records.read(_folder(study, one))]
+
+
+def _folder(study: Study, scale: str) -> Path:
     folder = study.record(scale)
     assert folder is not None
     return folder

@@ -516,7 +516,8 @@ for model in registry.FAMILIES["model"]:
     for path, family, _ in sections(config.resolved):
         PLACES.setdefault(family, (config, path))
 #: Texts have 31 tokens, so the tables of the model have as many positions.
-PLACES["objective"] = (set_at(FIRST.override([("model.max_length", 31)]), "data", "text"), "data.objective")
+PLACES["data"] = (FIRST.override([("model.max_length", 31)]), "data")
+PLACES["objective"] = (set_at(*PLACES["data"], "text"), "data.objective")
 PLACES["prefix_attention"] = (set_at(*PLACES["prompted_stack"], "prefix"), "model.decoder.self_attention")
 #: Family -> its path in an encoder-only and in a decoder-only model.
 INSIDE = {"attention": "model.self_attention", "feed_forward": "model.feed_forward", "norm": "model.norm",

@@ -11,6 +11,7 @@ from attention_research import registry
 from attention_research.cli import main
 from attention_research.studies import fingerprints, lowering, run_study, source_facts, sources
 from attention_research.studies.staleness import OLD, Current, NotComparable, Stale, state_of
+from attention_research.workdirs import recorded
 
 VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2", "flax": "0.12.8", "optax": "0.2.8"}
 NOW = {"config": "c", "score": "b", "data": "d", "start": "s", "train": "t", "evaluate": "e", "decode": "g"}
@@ -143,7 +144,7 @@ def test_floors_count_only_where_a_trial_has_their_numbers(tmp_path):
 
 
 @pytest.mark.slow
-def test_status_says_which_records_are_stale_and_why(fake, ran, capsys):
+def test_status_says_which_records_are_stale_and_why(fake, ran, capsys, monkeypatch):
     run_study("fake/table", scale="quick", rows=("one",), record=True)
     file = Path("experiments/fake/table.py")
     main(["status", "--stale", "fake/table"])
@@ -159,6 +160,11 @@ def test_status_says_which_records_are_stale_and_why(fake, ran, capsys):
         (["--scale=cpu"], "--scale=cpu: belongs to --stale"),
     ):
         assert main(["status", *arguments]) == 2 and line in capsys.readouterr().err
+    for name in ("other", "third"):
+        file.with_name(f"{name}.py").write_text(file.read_text())
+    monkeypatch.setattr(recorded, "states_of", lambda *_: pytest.fail("compared before the names were checked"))
+    assert main(["status", "--stale", "fake/table", "fake/other", "fake/third"]) == 2
+    assert capsys.readouterr().err == "error: studies fake/other, fake/third: nothing is recorded\n"
 
 
 def test_the_fit_of_a_measurement_counts_but_training_code_does_not(monkeypatch):
