@@ -16,6 +16,7 @@ from attention_research.config import ConfigError, build_model, resolve
 from attention_research.decoding import BeamSearch
 from attention_research.layers.alignment.scores.dot import DotScore
 from attention_research.layers.structure import abstract
+from tests.models.recurrent_oracle import Weights, sigmoid, softmax
 
 V, D, M, L, A = 23, 7, 5, 3, 11
 SOURCE = np.array([[4, 9, 17, 8, 2, 0], [5, 6, 2, 0, 0, 0], [20, 4, 4, 19, 11, 2]])
@@ -108,32 +109,6 @@ def batch():
 
 
 # The papers' equations, sentence by sentence
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def softmax(x):
-    e = np.exp(x - x.max())
-    return e / e.sum()
-
-
-class Weights:
-    """The parameters under a prefix as float64, by the rest of their name."""
-
-    def __init__(self, parameters, prefix=""):
-        self.parameters, self.prefix = parameters, prefix
-
-    def __getitem__(self, name):
-        return np.asarray(self.parameters[self.prefix + name], np.float64)
-
-    def under(self, name):
-        return Weights(self.parameters, f"{self.prefix}{name}.")
-
-    def linear(self, name, x):
-        bias = self.parameters.get(f"{self.prefix}{name}.bias")
-        return x @ self[f"{name}.kernel"] + (0 if bias is None else np.asarray(bias, np.float64))
 
 
 def gates(x, names):
