@@ -88,8 +88,9 @@ def built(name, **changed):
     if statistics:
         statistics = jax.jit(initializer(lambda rngs: make(rngs=rngs)))(jax.random.key(2))[1]
     rng = np.random.default_rng(1)
-    # The filters of a convolution are scaled by their number of inputs: its running statistics normalize nothing.
-    fan = lambda shape: math.prod(shape[:-1]) if len(shape) == 4 else shape[-1]
+    # The running statistics normalize nothing. The states of a deep network would grow with each of its convolutions.
+    deep = CASES[name].get("features", {}).get("kind") == "resnet"
+    fan = lambda shape: math.prod(shape[:-1]) if deep and len(shape) == 4 else shape[-1]
     drawn = lambda shape: rng.standard_normal(shape) * (0.9 * fan(shape) ** -0.5 if len(shape) > 1 else 0.5)
     value = lambda name, x: jnp.asarray(drawn(x.shape) + name.endswith("scale"), x.dtype)
     return lambda p: structure.merge(p, statistics), {name: value(name, x) for name, x in sorted(shapes.items())}
