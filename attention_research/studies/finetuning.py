@@ -197,9 +197,9 @@ def run(stage: Mapping[str, Any], folder: Path, report: Callable[[str], None]) -
     if (place / "config.json").exists():
         write_text(place / "config.json", config.to_json())  # updates the paths if the study's folder was moved
     trained = place / "trained.json"
-    if read_outcome(trained) is None:
+    if (numbers := read_outcome(trained)) is None:
         write_json(trained, train(config, place, report))
-    numbers = json.loads(trained.read_text(encoding="utf-8"))
+        numbers = json.loads(trained.read_text(encoding="utf-8"))
     evaluated = evaluate(place, report, checkpoint=settings["checkpoint"])
     return {**{f"train_{name}": value for name, value in numbers.items()}, **evaluated}
 
