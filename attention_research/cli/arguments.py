@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 from attention_research import checkpoint_choice
 from attention_research.config import Config, ConfigError, load
-from attention_research.config.annotations import whole
 from attention_research.config.fallbacks import fallbacks
+from attention_research.config.values import whole
 from attention_research.training.workdir import json_text
 
 #: The path and value of each `--config.a.b=VALUE`, in order.

@@ -19,8 +19,8 @@ from attention_research.cli.arguments import (
     say,
 )
 from attention_research.config import Config, load
-from attention_research.config.annotations import whole
 from attention_research.config.record import difference
+from attention_research.config.values import whole
 from attention_research.errors import ConfigError, printable
 from attention_research.training.environment import keep_compiled_programs
 

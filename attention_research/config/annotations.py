@@ -10,13 +10,12 @@ from __future__ import annotations
 import ast
 import math
 import re
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, get_args
 
 from attention_research import registry, signatures
+from attention_research.config.values import EXACT, fraction, literal, plain, truth, whole
 
 
 class Mismatch(ValueError):
@@ -43,13 +42,11 @@ RANGES: dict[str, Callable[[Any], bool]] = {
     "above 0": lambda value: value > 0,
     "from 0 to below 1": lambda value: 0 <= value < 1,
 }
-#: Floats represent all integers up to this value exactly. A larger integer in the form 1e20 is rejected.
-EXACT = 2**53
 #: The largest int of a setting: JAX counts steps, sizes and ids with 32 bits.
 MOST = 2**31 - 1
 _WORDS = {int: "an int", float: "a float", bool: "true or false", str: "a string"}
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
 _ELEMENT = re.compile(r"\s*,\s*")
+_PARSERS = {int: whole, float: fraction, bool: truth}
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 
 
@@ -239,34 +236,6 @@ def read(node: ast.expr) -> Annotation:
     raise Mismatch(f"the annotation {ast.unparse(node)} is not in the vocabulary of signatures.py")
 
 
-def plain(value: Any) -> Any:
-    """Converts a value of a config file to JSON form: dicts, lists and Python scalars. Other values are unchanged, and
-    are rejected later."""
-    if hasattr(value, "items"):  # a dict or a ConfigDict
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if type(value).__module__ == "numpy" and hasattr(value, "item") and value.ndim == 0:
-        return value.item()
-    return value
-
-
-def spell(value: Any) -> str:
-    """The text of a value on the command line, which parses back to the value."""
-    if isinstance(value, str):
-        return value
-    return str(value).lower() if value is None or isinstance(value, bool) else repr(value)
-
-
-def literal(text: str) -> Any:
-    """The value of a Python literal, or None if the text is not a literal."""
-    try:
-        with warnings.catch_warnings(action="ignore"):  # Python warns about the syntax of texts such as 1or2
-            return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None
-
-
 def _section(family: str, other: str | None = None) -> Section:
     if family not in registry.FAMILIES:
         raise Mismatch(f"no family {family!r} in registry.py")
@@ -294,32 +263,3 @@ def _encodes(text: str) -> bool:
 def _show(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def whole(text: str) -> Any:
-    """The int of a text such as 1000, 1_000, 1e3 or 1000.0, or the text itself if it is not an integer.
-
-    >>> whole("1e5"), whole("2.50e1"), whole("1.5")
-    (100000, 25, '1.5')
-    """
-    if len(text) < 1000 and re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*", text):
-        return int(text)
-    if not _DECIMAL.fullmatch(text):
-        return text
-    number = Decimal(text)
-    is_whole = abs(number) <= EXACT and number == number.to_integral_value()
-    return int(number) if is_whole else text
-
-
-def _float(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _bool(text: str) -> Any:
-    return {"true": True, "false": False}.get(text.lower(), text)  # the check rejects an unknown word
-
-
-_PARSERS = {int: whole, float: _float, bool: _bool}

@@ -6,9 +6,10 @@ from typing import Any
 
 from attention_research import registry
 from attention_research.config import entry_points, given, resolution, schema
-from attention_research.config.annotations import Annotation, Optional, Tuple, plain
+from attention_research.config.annotations import Annotation, Optional, Tuple
 from attention_research.config.errors import ConfigError
 from attention_research.config.record import Config
+from attention_research.config.values import plain
 from attention_research.signatures import Constructor
 
 

@@ -15,10 +15,10 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from attention_research import bundled
-from attention_research.config.annotations import plain
 from attention_research.config.errors import ConfigError, nearest, offer
 from attention_research.config.overrides import Override
 from attention_research.config.record import Config, resolve
+from attention_research.config.values import plain
 
 
 def load(spec: str, overrides: Iterable[Override] = ()) -> Config:

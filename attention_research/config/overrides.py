@@ -13,12 +13,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from attention_research import registry
-from attention_research.config.annotations import Mismatch, literal, plain
+from attention_research.config.annotations import Mismatch
 from attention_research.config.errors import ConfigError
 from attention_research.config.given import Raw
 from attention_research.config.resolution import unknown
 from attention_research.config.schema import Setting
 from attention_research.config.scope import ROOT, Scope
+from attention_research.config.values import literal, plain
 
 Override = tuple[str, Any]
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from attention_research.config import identity, resolution
-from attention_research.config.annotations import plain, spell
 from attention_research.config.entry_points import add_variants
 from attention_research.config.errors import ConfigError
 from attention_research.config.overrides import Override, overridden
+from attention_research.config.values import plain, spell
 
 _ABSENT = "(absent)"
 

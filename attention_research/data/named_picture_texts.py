@@ -11,10 +11,10 @@ import numpy as np
 from attention_research.data import storage
 from attention_research.data.batching import read_ahead
 from attention_research.data.named_pictures import Pictures
-from attention_research.data.pairs import Tokenised
 from attention_research.data.picture_texts import PictureTexts, digests, padded
 from attention_research.data.plan import Plan
 from attention_research.data.protocol import Batch
+from attention_research.data.tokenised import Tokenised
 from attention_research.data.tokens import BySplit
 from attention_research.errors import ConfigError
 

@@ -144,6 +144,18 @@ def inside(stage: Mapping[str, Any]) -> str:
     return f"finetune/{stage['settings']['name']}-{stage['address']}"
 
 
+def folder_of(name: str, before: Sequence[Mapping[str, Any]]) -> str:
+    """The folder of the fine-tuning `name` among the stages `before` a measurement, relative to its trial's folder.
+
+    Raises ConfigError if there is none.
+    """
+    tuned = {stage["settings"]["name"]: stage for stage in before if stage["kind"] == "finetune"}
+    if name not in tuned:
+        there = ", ".join(tuned) or "none"
+        raise ConfigError(f"measure: expected of= to name an earlier fine-tuning ({there}), not {name!r}")
+    return inside(tuned[name])
+
+
 def runs(
     stages: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
 ) -> Iterator[tuple[str, Config, Callable[[Callable[[str], None]], Any]]]:

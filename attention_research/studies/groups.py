@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.config import Config, ConfigError, resolve
-from attention_research.config.annotations import spell
 from attention_research.config.record import flat
+from attention_research.config.values import spell
 from attention_research.studies.study import digest
 from attention_research.studies.trial_folders import Folder, read_result, write_json
 from attention_research.studies.trials import Trial

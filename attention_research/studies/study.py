@@ -39,32 +39,33 @@ class Stage:
 
     ``settings`` are the JSON values that the kind needs. If a stage starts from a stage of another row, they include
     the address of that stage. ``function`` belongs to the kind ``measure``: it is called with the settings of the row
-    and the scale and with the point, and returns a flat dict of numbers. `finetuning.finetune` makes stages of the kind
-    ``finetune``.
+    and the scale and with the point, and returns a flat dict of numbers. ``of`` is the name of the fine-tuning that is
+    measured (None: the trial's own run). `finetuning.finetune` makes stages of the kind ``finetune``.
     """
 
     kind: str
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     function: Callable[..., dict] | None = None
+    of: str | None = None
 
 
 train = Stage("train")
 evaluate = Stage("evaluate")
 
 
-def measure(function: Callable[..., dict], **settings: Any) -> Stage:
+def measure(function: Callable[..., dict], *, of: str | None = None, **settings: Any) -> Stage:
     """A stage that calls ``function(**settings, **row.settings, **scale.settings, <axis>=point, seed=seed)``.
 
     If the row is trained, the function also gets ``workdir=``, the folder of the run, which
-    `training.evaluation.Trained` opens. It returns a flat dict. Values that are not numbers, such as a list by length
-    or a generated text, are for the study's `figures`.
+    `training.evaluation.Trained` opens: that of the earlier fine-tuning `of`, or of the trial. It returns a flat dict.
+    Values that are not numbers, such as a list by length or a generated text, are for the study's `figures`.
 
     >>> def fit(width, depth, seed):
     ...     return {"error": 1.0 / (width * depth)}
     >>> measure(fit, width=64).settings
     {'width': 64}
     """
-    return Stage("measure", settings, function)
+    return Stage("measure", settings, function, of)
 
 
 @dataclasses.dataclass(frozen=True)

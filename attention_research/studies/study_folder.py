@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_research.config import ConfigError
-from attention_research.config.annotations import spell
+from attention_research.config.values import spell
 from attention_research.studies.study import Study
 
 SUMMARY = "summary.json"

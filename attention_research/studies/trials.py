@@ -125,6 +125,8 @@ def _trial(
         wanted = {"kind": stage.kind, "settings": dict(stage.settings), "function": where}
         if stage.kind == "measure":
             wanted["settings"] = {**arguments, **stage.settings}
+            if stage.of is not None:
+                wanted |= {"of": stage.of, "folder": _of_row(row, partial(finetuning.folder_of, stage.of, stages))}
         if stage.kind == "finetune":
             wanted["settings"] = _of_row(row, partial(finetuning.planned, stage, config, scale, stages))
         address = digest([address, _content(stage, wanted)])

@@ -96,6 +96,8 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
         if (earlier_outcome := read_outcome(saved)) is not None:
             _add(results, stage, earlier_outcome)
             continue
+        if (of := stage.get("of")) in failed or "diverged" in results.get(of, {}):
+            continue  # a fine-tuning without a result is not measured
         if stage["kind"] in ("train", "finetune") and (stopped := attempt.stopped()) is not None:
             if stopped.get("again"):
                 raise Interrupted(signal.SIGTERM, stopped["reason"])
@@ -212,7 +214,9 @@ def with_further(scores: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
-    settings = stage["settings"] if config is None else {**stage["settings"], "workdir": folder}
+    settings = (
+        stage["settings"] if config is None else {**stage["settings"], "workdir": folder / stage.get("folder", "")}
+    )
     return dereference(stage["function"])(**settings)
 
 

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attention_research.config.annotations import spell
+from attention_research.config.values import spell
 from attention_research.errors import printable
 from attention_research.studies.footnotes import markdown_table
 from attention_research.workdirs.comparison import Comparison

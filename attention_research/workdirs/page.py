@@ -9,8 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from attention_research.config.annotations import spell
 from attention_research.config.record import flat
+from attention_research.config.values import spell
 from attention_research.errors import ConfigError, RunError
 from attention_research.studies import chart, document
 from attention_research.studies.columns import significant

@@ -56,3 +56,13 @@ LONG_ENOUGH = {
 def test_a_table_that_is_long_enough_is_not(case):
     config, overrides = LONG_ENOUGH[case]
     load(config, overrides)
+
+
+@pytest.mark.parametrize("kind", ["buckets", "packed"])
+def test_rows_hold_the_longest_example(kind):
+    short = lambda length: [("data.batching", {"kind": kind, "max_length": length}), ("data.max_length", 64)]
+    with pytest.raises(ConfigError) as caught:
+        load(TRANSLATION, short(63))
+    said = "rows of 63 tokens are too short for examples of up to 64 tokens (data.max_length); set it to 64 or more"
+    assert str(caught.value) == f"config.data.batching.max_length: {said}"
+    load(TRANSLATION, short(64))

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attention_research.config import ConfigError, annotations, resolve
-from attention_research.config.annotations import MOST, Mismatch, read, spell
+from attention_research.config.annotations import MOST, Mismatch, read
+from attention_research.config.values import spell
 
 
 def training(toy, *overrides):

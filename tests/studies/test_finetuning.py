@@ -20,6 +20,7 @@ from attention_research.studies import (
     evaluate,
     finetune,
     finetuning,
+    measure,
     run_study,
     train,
     train_on,
@@ -38,6 +39,13 @@ CONFIG = "configs/translation/transformer.py:smoke"
 FILES = {split: (f"{split}.a", f"{split}.b") for split in ("train", "validation", "test")}
 DATA = {"kind": "files", **FILES, "batching": {"boundaries": (7,)}}
 TOPICS = {"data": {**DATA, "train_examples": 11}, "training.steps": 3}
+
+
+def where(*, workdir, **_):
+    """A measurement of the folder that it gets."""
+    return {"name": Path(*workdir.parts[-2:]).as_posix()}
+
+
 COLUMNS = (Column("evaluate.perplexity", "perplexity", fixed(1)), Column("topics.perplexity", "topics", fixed(1)))
 
 
@@ -105,6 +113,15 @@ def test_an_address_depends_on_settings_and_the_previous_stage():
 def test_an_invalid_fine_tuning_is_one_line(made, line):
     with pytest.raises(ConfigError, match=line):
         planned(made())
+
+
+def test_a_measurement_of_a_fine_tuning_gets_its_folder():
+    stages = planned(finetune("topics", TOPICS), measure(where), measure(where, of="topics"))[0].stages
+    assert "folder" not in stages[3] and stages[4]["folder"] == finetuning.inside(stages[2])
+    with pytest.raises(
+        ConfigError, match=r"^measure: expected of= to name an earlier fine-tuning \(a\), not 'b' \(row"
+    ):
+        planned(finetune("a", TOPICS), measure(where, of="b"), finetune("b", TOPICS))
 
 
 def test_names_must_be_unique():
@@ -177,6 +194,21 @@ def test_a_diverged_fine_tuning_is_a_result(trial):
     found = json.loads((trial.place / "result.json").read_text())
     assert found["diverged"] is None and found["stages"]["titles"]["perplexity"] == 7.0
     assert "topics diverged (step 2, seed 0: the loss is nan)" in rows(trial)["notes"]
+
+
+@pytest.mark.parametrize("failure", [RunError("no room left"), Diverged("the loss is nan")], ids=["failed", "diverged"])
+def test_only_a_finished_fine_tuning_is_measured(trial, failure):
+    stages = planned(finetune("topics", TOPICS), measure(where, of="topics"))[0].stages
+    write_json(trial.place / "trial.json", {**trial.trial.to_json(), "stages": stages})
+    trial.fails["topics"] = failure
+    worker.work(trial.place)
+    outcomes = lambda: json.loads((trial.place / "result.json").read_text())["stages"]
+    assert "measure" not in outcomes() and "topics" in trial.calls
+    if "diverged" in outcomes().get("topics", {}):
+        return
+    trial.fails.clear()
+    assert worker.work(trial.place) == 0
+    assert outcomes()["measure"]["name"] == finetuning.inside(stages[2])
 
 
 def test_progress_says_which_fine_tuning_and_its_own_steps(trial, monkeypatch):
