@@ -199,7 +199,7 @@ def run(stage: Mapping[str, Any], folder: Path, report: Callable[[str], None]) -
 
     Returns the numbers of the evaluation, and those of training under names that begin with ``train_``.
     """
-    from attention_research.studies.worker import read_outcome
+    from attention_research.studies.trial_folders import read_outcome
     from attention_research.training.evaluation import evaluate
     from attention_research.training.run import train
     from attention_research.training.workdir import write_json, write_text

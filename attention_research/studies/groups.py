@@ -3,6 +3,9 @@
 The joint run is a trial under ``groups/`` in the study's folder, with the stages "train" and "split". The stage "split"
 splits the run: each trial's folder becomes that of a trained run, and the trial continues from there. If a group cannot
 train, because a replica diverges or the memory does not suffice, its trials train separately.
+
+A group that has begun keeps its trials. It continues from its last checkpoint, whatever other trials are there the next
+time: trials of further seeds form groups of their own. A group in which a replica has diverged is not trained again.
 """
 
 from __future__ import annotations
@@ -17,36 +20,95 @@ from typing import Any
 from attention_research.config import Config, ConfigError, resolve
 from attention_research.config.record import flat
 from attention_research.config.values import spell
+from attention_research.studies.staleness import Stale, state_of
 from attention_research.studies.study import digest
-from attention_research.studies.trial_folders import Folder, read_result, write_json
+from attention_research.studies.trial_folders import Folder, read_outcome, read_program, read_result, write_json
 from attention_research.studies.trials import Trial
 from attention_research.training.replicas import DATA_SEED, SEED, may_vary, member_configs
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """A joint trial, which trains the `members` together."""
+    """A joint trial, which trains the `members` together. Members are the trials that wait for it in this session."""
 
     trial: Trial
     members: tuple[Trial, ...]
 
 
 def grouped(trials: Sequence[Trial], folder: Folder) -> list[Group]:
-    """The groups of two or more trials that can train together, without trials that have already started.
+    """The groups that have begun, then new groups of two or more trials that can train together and have not started.
 
     Trials with `training.stop_at` train alone, since each of them ends at its own step, and so do trials under pmap,
     which has no replicas.
     """
+    continued, placed = _continued(trials, folder)
     alike: dict[str, list[tuple[Trial, Config]]] = {}
     for trial in trials:
         if trial.given is None or trial.stages[0]["kind"] != "train" or _begun(folder.trial(trial)):
+            continue
+        if trial.id in placed:
             continue
         config = resolve(trial.given)
         training = config.resolved["training"]
         alone = training["stop_at"] is not None or config.resolved["parallel"]["strategy"] == "pmap"
         if training["replicas"] == 1 and not alone:
             alike.setdefault(_rest(config), []).append((trial, config))
-    return [_group(found, folder) for found in alike.values() if len(found) > 1]
+    return [*continued, *(_group(found, folder) for found in alike.values() if len(found) > 1)]
+
+
+def prepare(group: Group, folder: Folder) -> Path:
+    """Prepares the folder of a group for a worker, and returns it. A group that has trained only splits again."""
+    place = folder.prepare(group.trial, rerun_stale=True, folder=folder.group(group.trial.id))
+    (place / "result.json").unlink(missing_ok=True)
+    _outcome(place, group.trial.stages[-1]).unlink(missing_ok=True)
+    return place
+
+
+def _continued(trials: Sequence[Trial], folder: Folder) -> tuple[list[Group], set[str]]:
+    """The groups that have begun and that some of these trials need, and the ids of the trials of begun groups.
+
+    The trials of a group that cannot train run alone: a replica has diverged, or the group has failed and its trials
+    have begun alone since then. A group that another program has begun does not count.
+    """
+    found, placed = [], set[str]()
+    waiting = {folder.trial(trial): trial for trial in trials if not _trained(folder.trial(trial), trial.stages)}
+    for place in sorted(folder.group("").glob("*/trial.json")):
+        place = place.parent
+        joint = _read(place) if _begun(place) else None
+        if joint is None:
+            continue
+        names = [Path(path).name for path in joint.stages[-1]["settings"]["trials"]]
+        paths = [folder.workdir / "trials" / name for name in names]
+        members = [waiting[path] for path in paths if path in waiting and waiting[path].id not in placed]
+        if not members:
+            continue
+        joint = dataclasses.replace(joint, fingerprint=members[0].fingerprint)
+        if isinstance(state_of(joint, {"program": read_program(place)}), Stale):
+            continue
+        placed |= {trial.id for trial in members}
+        diverged = (read_result(place) or {}).get("diverged")
+        left = (place / "error.txt").exists() and any(map(_begun, paths))
+        if _trained(place, joint.stages) or not (diverged or left):
+            found.append(Group(joint, tuple(members)))
+    return found, placed
+
+
+def _read(place: Path) -> Trial | None:
+    """The joint trial in a group's folder; None if its file is damaged."""
+    try:
+        trial = json.loads((place / "trial.json").read_text(encoding="utf-8"))
+        return Trial(**{**trial, "stages": tuple(trial["stages"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _outcome(folder: Path, stage: Mapping[str, Any]) -> Path:
+    return folder / "stages" / f"{stage['address']}.json"
+
+
+def _trained(folder: Path, stages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the first stage of the trial in this folder, its training, has an outcome."""
+    return read_outcome(_outcome(folder, stages[0])) is not None
 
 
 def _begun(folder: Path) -> bool:
@@ -139,18 +201,28 @@ class InOrder:
 
 
 def split(stage: dict[str, Any], config: Config, folder: Path) -> dict[str, Any]:
-    """The stage "split" of a joint trial: writes each trained replica, with its result, to the folder of its trial."""
+    """The stage "split" of a joint trial: writes each trained replica, with its result, to the folder of its trial.
+
+    Trials that are trained already are left as they are, so that a group whose split was interrupted can split again.
+    """
     from attention_research.studies.worker import begin
     from attention_research.training import split_replicas
     from attention_research.training.run import final_loss
 
-    folders = [folder / relative for relative in stage["settings"]["trials"]]
-    split_replicas.split(folder, config, folders)
-    train = json.loads(next((folder / "stages").glob("*.json")).read_text(encoding="utf-8"))
-    for member in folders:
-        trial = json.loads((member / "trial.json").read_text(encoding="utf-8"))
-        (first, *_) = trial["stages"]
-        begin(member, trial)
-        result = {**train, **final_loss(member), "replicas": len(folders)}
-        write_json(member / "stages" / f"{first['address']}.json", result)
-    return {"trials": len(folders)}
+    joint = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
+    train = json.loads(_outcome(folder, joint["stages"][0]).read_text(encoding="utf-8"))
+    members: list[Path | None] = []
+    for relative in stage["settings"]["trials"]:
+        member = folder / relative
+        trial = read_outcome(member / "trial.json")
+        if trial is None or _trained(member, trial["stages"]):
+            members.append(None)
+            continue
+        begin(member, trial)  # before the first checkpoint, so that an interrupted split has a program
+        members.append(member)
+    split_replicas.split(folder, config, members)
+    for member in filter(None, members):
+        (first, *_) = json.loads((member / "trial.json").read_text(encoding="utf-8"))["stages"]
+        result = {**train, **final_loss(member), "replicas": len(members)}
+        write_json(_outcome(member, first), result)
+    return {"trials": len(members)}

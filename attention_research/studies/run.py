@@ -189,8 +189,8 @@ def _in_order(todo: list[Trial], folder: Folder, folders: Mapping[str, Path], pr
 
     found = {}
     for group in groups.grouped(todo, folder):
-        place = folder.group(group.trial.id)
-        found[folder.prepare(group.trial, rerun_stale=True, folder=place)] = group
+        place = groups.prepare(group, folder)
+        found[place] = group
         progress.add(group.trial, place)
     return groups.InOrder(folders, found, progress.report)
 

@@ -137,6 +137,15 @@ def read_result(folder: Path) -> dict[str, Any] | None:
     return found if records.is_result(found) else None
 
 
+def read_outcome(path: Path) -> dict[str, Any] | None:
+    """The saved outcome of a stage; None if there is none or it is damaged: the stage then runs again."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def write_json(path: Path, value: Any) -> None:
     """Writes JSON with sorted keys, atomically: a reader sees the old file or the whole new one."""
     path.parent.mkdir(parents=True, exist_ok=True)

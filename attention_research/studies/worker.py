@@ -26,7 +26,7 @@ from attention_research.studies.bounds import bounded
 from attention_research.studies.loading import dereference
 from attention_research.studies.orphans import die_with
 from attention_research.studies.priority import nice_session
-from attention_research.studies.trial_folders import PROGRAM, read_program, read_result, write_json
+from attention_research.studies.trial_folders import PROGRAM, read_outcome, read_program, read_result, write_json
 from attention_research.training.environment import keep_compiled_programs, missing_backend
 from attention_research.training.failure import line_of, tell_failure
 from attention_research.training.interruption import Interrupted
@@ -162,15 +162,6 @@ def begin(folder: Path, trial: dict[str, Any]) -> dict[str, str]:
         program = fingerprints.program_of(trial["stages"], trial["given"])
         write_json(folder / PROGRAM, program)
     return program
-
-
-def read_outcome(path: Path) -> dict[str, Any] | None:
-    """The saved outcome of a stage; None if there is none or it is damaged: the stage then runs again."""
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _add(results: dict[str, Any], stage: dict[str, Any], outcome: dict[str, Any]) -> None:

@@ -21,10 +21,10 @@ from attention_research.training.trainer import Trainer
 from attention_research.training.workdir import json_text, load_config, locked, read_environment, write_json, write_text
 
 
-def split(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
+def split(workdir: Path, config: Config, folders: Sequence[Path | None]) -> None:
     """Writes each replica of the run of `config` in `workdir` to its own folder, as if it had been a single run.
 
-    A folder receives the config.json of the replica, the environment.json of the run with "replica" and "replicas", the
+    None in place of a folder leaves out that replica. A folder receives the config.json of the replica, the environment.json of the run with "replica" and "replicas", the
     lines of the replica in metrics.jsonl, and its slice of the checkpoints that it keeps by its own settings and
     numbers. `evaluate`, `generate`, `export` and `train` work on the folder as on any other run. Speeds in
     metrics.jsonl are those of the joint run, and a folder has no other checkpoints than the joint run: those of its
@@ -44,19 +44,21 @@ def split(workdir: Path, config: Config, folders: Sequence[Path]) -> None:
         whole = stack.enter_context(Checkpoints(workdir))
         if whole.latest() != steps:
             raise RunError(f"{workdir}: the run has not finished ({whole.latest() or 0} of {steps} steps)")
-        singles = []
+        singles: dict[int, Checkpoints] = {}
         for replica, (folder, member) in enumerate(zip(folders, members, strict=True)):
+            if folder is None:
+                continue
             stack.enter_context(locked(folder))
             claim(folder, member)
             _write_texts(workdir, folder, replica, len(members))
             settings, criterion = build(member.resolved["training"], "training")(), criterion_of(member)
-            singles.append(stack.enter_context(Checkpoints(folder, settings, criterion=criterion)))
-            singles[-1].clean()
+            singles[replica] = stack.enter_context(Checkpoints(folder, settings, criterion=criterion))
+            singles[replica].clean()
         execution = Trainer(config, alone=True).execution
         one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), execution.abstract)
         shardings = state_shardings(one, execution.mesh)
         for step in filter(whole.whole, whole.steps()):
-            without = [replica for replica, own in enumerate(singles) if step not in own.steps()]
+            without = [replica for replica, own in singles.items() if step not in own.steps()]
             state = whole.restore(step, execution.abstract) if without else None
             for replica in without:
                 mine = jax.tree.map(lambda x, replica=replica: x[replica], state)

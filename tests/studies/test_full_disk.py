@@ -24,6 +24,7 @@ from attention_research.studies.axes import read_axes
 from attention_research.studies.draws import Draws
 from attention_research.studies.figure_caption import Figure, save
 from attention_research.studies.runners import supervision
+from attention_research.studies.trial_folders import read_outcome
 from attention_research.training.workdir import write_text
 
 FULL = "File too large; fix this and rerun the same command"
@@ -139,10 +140,10 @@ def test_a_killed_search_leaves_no_lock_to_wait_for(tmp_path, monkeypatch):
 def test_a_damaged_outcome_of_a_stage_counts_as_none(tmp_path):
     for text in ("", '{"loss": 1', "[1]"):
         (tmp_path / "train.json").write_text(text)
-        assert worker.read_outcome(tmp_path / "train.json") is None
+        assert read_outcome(tmp_path / "train.json") is None
     (tmp_path / "train.json").write_text('{"loss": 1.0}')
-    assert worker.read_outcome(tmp_path / "train.json") == {"loss": 1.0}
-    assert worker.read_outcome(tmp_path / "evaluate.json") is None
+    assert read_outcome(tmp_path / "train.json") == {"loss": 1.0}
+    assert read_outcome(tmp_path / "evaluate.json") is None
 
 
 _CACHE = """

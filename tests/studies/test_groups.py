@@ -1,16 +1,20 @@
 """Trials that are trained together: how they are grouped, and that each equals its run alone."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from attention_research.cli import main
-from attention_research.studies import worker
-from attention_research.studies.groups import InOrder, grouped
+from attention_research.studies import groups, worker
+from attention_research.studies.groups import InOrder, grouped, prepare, split
+from attention_research.studies.run import pending
+from attention_research.studies.staleness import Stale
 from attention_research.studies.sweep import sweep_study
 from attention_research.studies.trial_folders import Folder, write_json
 from attention_research.studies.trials import plan
+from attention_research.training import split_replicas
 
 CONFIG = "configs/translation/transformer.py:smoke"
 TRAINING = {"steps": 12, "log_every": 2, "checkpoint_every": 6, "eval_every": 6, "batch_size": 4}
@@ -56,6 +60,131 @@ def test_a_trial_that_started_alone_continues_alone(tmp_path):
     write_json(tmp_path / "trials" / first.id / "stages" / "x.json", {})
     (group,) = grouped([first, *rest], Folder(tmp_path))
     assert {trial.id for trial in group.members} == {trial.id for trial in rest}
+
+
+RATES = "training.learning_rate=0.5,1"
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """begin(trials, ...) -> their only group, whose folder has a checkpoint, or the files of a later state."""
+
+    def made(trials, *, trained=False, **files):
+        folder = Folder(tmp_path)
+        (group,) = grouped(trials, folder)
+        for trial in trials:
+            folder.prepare(trial, rerun_stale=False)
+        place = prepare(group, folder)
+        write_json(place / "checkpoints" / "6" / "digests", {})
+        if trained:
+            write_json(place / "stages" / f"{group.trial.stages[0]['address']}.json", {"loss": 1.0})
+        for name, text in files.items():
+            (place / name.replace("_", ".")).write_text(text)
+        return group
+
+    return made
+
+
+def alone(trial, folder):
+    """Gives a trial a checkpoint of its own."""
+    write_json(folder / "trials" / trial.id / "checkpoints" / "6" / "digests", {})
+
+
+def ids(group):
+    return {trial.id for trial in group.members}
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_begun_group_continues_with_other_seeds(tmp_path, begin, seeds):
+    """Of more seeds, only the new ones form a group. With fewer seeds, the begun group has more trials than wait."""
+    before = begin(planned(RATES, seeds=2))
+    trials = planned(RATES, seeds=seeds)
+    first, *new = grouped(trials, Folder(tmp_path))
+    assert first.trial == before.trial and ids(first) == ids(before) & {trial.id for trial in trials}
+    assert [ids(group) for group in new] == ([{trial.id for trial in trials} - ids(before)] if seeds == 3 else [])
+
+
+def test_finished_seeds_stay_and_only_new_ones_train(tmp_path):
+    for replicas in (False, True):
+        finished, folder = planned(RATES, seeds=1, replicas=replicas), Folder(tmp_path / str(replicas))
+        for trial in finished:
+            write_json(folder.trial(trial) / "result.json", {"stages": {}, "diverged": None, "curves": {}})
+        more = planned(RATES, seeds=3, replicas=replicas)
+        left = pending(more, folder, "keep")
+        assert {trial.seed for trial in left} == {1, 2} and len(left) == 4 and len(more) == 6
+        if replicas:
+            assert [ids(group) for group in grouped(left, folder)] == [{trial.id for trial in left}]
+
+
+@pytest.mark.parametrize("split", [0, 1, 3])
+def test_a_group_whose_split_was_interrupted_splits_again(tmp_path, begin, split):
+    """Trials that have only some of their checkpoints do not train again, and neither do those without any."""
+    before = begin(planned(RATES, seeds=2), trained=True)
+    for trial in before.members[:split]:
+        alone(trial, tmp_path)
+    (group,) = grouped(before.members, Folder(tmp_path))
+    assert group == before
+
+
+def test_a_split_group_splits_again_for_a_trial_that_is_run_again(tmp_path, begin):
+    before = begin(planned(RATES, seeds=2), trained=True, result_json='{"stages": {}, "diverged": null, "curves": {}}')
+    again, *split = before.members
+    for trial in split:
+        write_json(tmp_path / "trials" / trial.id / "stages" / f"{trial.stages[0]['address']}.json", {"loss": 1.0})
+    (group,) = grouped(before.members, Folder(tmp_path))
+    assert group.trial == before.trial and group.members == (again,)
+    place = prepare(group, Folder(tmp_path))
+    assert not (place / "result.json").exists() and len(list((place / "stages").iterdir())) == 1
+
+
+@pytest.mark.parametrize("begun", [0, 1])
+def test_a_group_that_diverged_is_not_trained_again(tmp_path, begin, begun):
+    """Also not as a smaller group, of the trials that have not begun alone."""
+    result = '{"stages": {}, "diverged": "step 4, seed 0: the loss is nan", "curves": {}}'
+    before = begin(planned(RATES, seeds=2), result_json=result)
+    for trial in before.members[:begun]:
+        alone(trial, tmp_path)
+    assert grouped(before.members, Folder(tmp_path)) == []
+
+
+@pytest.mark.parametrize("begun", [0, 1])
+def test_a_group_that_failed_is_tried_again_until_its_trials_run_alone(tmp_path, begin, begun):
+    before = begin(planned(RATES, seeds=2))
+    (Folder(tmp_path).group(before.trial.id) / "error.txt").write_text("no room left on the disk\n")
+    for trial in before.members[:begun]:
+        alone(trial, tmp_path)
+    assert grouped(before.members, Folder(tmp_path)) == ([] if begun else [before])
+
+
+def test_a_group_that_another_program_began_does_not_count(tmp_path, begin, monkeypatch):
+    before = begin(planned(RATES, seeds=2))
+    monkeypatch.setattr(groups, "state_of", lambda trial, result: Stale())
+    alone(before.members[0], tmp_path)
+    (group,) = grouped(before.members, Folder(tmp_path))
+    assert ids(group) == {trial.id for trial in before.members[1:]}
+
+
+def test_a_damaged_file_of_a_group_does_not_count(tmp_path, begin):
+    before = begin(planned(RATES, seeds=2))
+    (Folder(tmp_path).group(before.trial.id) / "trial.json").write_text('{"id": "x"}')
+    assert grouped(before.members, Folder(tmp_path)) == [before]
+
+
+def test_only_trials_that_are_not_trained_are_split(tmp_path, begin, monkeypatch):
+    before, folder = begin(planned(RATES, seeds=2), trained=True), Folder(tmp_path)
+    trained, gone, *others = (folder.trial(trial) for trial in before.members)
+    outcome = trained / "stages" / f"{before.members[0].stages[0]['address']}.json"
+    write_json(outcome, {"loss": 2.0})
+    shutil.rmtree(gone)
+    given = []
+    monkeypatch.setattr(split_replicas, "split", lambda workdir, config, folders: given.extend(folders))
+    place = folder.group(before.trial.id)
+    assert split(before.trial.stages[1], None, place) == {"trials": 4}
+    assert given[:2] == [None, None] and [path.resolve() for path in given[2:]] == [path.resolve() for path in others]
+    assert json.loads(outcome.read_text()) == {"loss": 2.0} and not gone.exists()
+    for trial in before.members[2:]:
+        stage = folder.trial(trial) / "stages" / f"{trial.stages[0]['address']}.json"
+        assert json.loads(stage.read_text()) == {"loss": 1.0, "replicas": 4}
 
 
 def test_members_come_after_their_group_and_alone_if_it_fails(tmp_path):
