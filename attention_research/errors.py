@@ -1,5 +1,7 @@
 """Errors that are shown to the user. Each message is one line that says what to do."""
 
+import signal
+
 
 def printable(text: str) -> str:
     """The text with escapes for line breaks and other unprintable characters, which file names may contain.
@@ -22,6 +24,15 @@ class RunError(Exception):
 
     def __init__(self, message: str):
         super().__init__(printable(" ".join(str(message).split())))
+
+
+class Stopped(RunError):
+    """A signal has stopped a command (exit status 128 + its `number`, as in a shell). The message starts with its
+    name."""
+
+    def __init__(self, line: str, number: int):
+        super().__init__(f"{signal.Signals(number).name}: {line}")
+        self.number = number
 
 
 class Diverged(RunError):

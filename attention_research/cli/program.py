@@ -14,7 +14,7 @@ from importlib.metadata import version
 from types import ModuleType
 
 from attention_research.cli.arguments import Parser, nearest, say
-from attention_research.errors import ConfigError, RunError, printable
+from attention_research.errors import ConfigError, RunError, Stopped, printable
 
 #: The numbers of errors of a full disk and of limits on the size of files.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -59,6 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         say(f"error: {error}")
         return 2
+    except Stopped as error:
+        say(str(error))
+        return 128 + error.number
     except RunError as error:
         say(f"error: {error}")
         return 1

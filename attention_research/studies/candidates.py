@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attention_research.errors import ConfigError, RunError
+from attention_research.errors import ConfigError
 from attention_research.studies import results
 from attention_research.studies.attempts import STOP
 from attention_research.studies.draws import Draws
@@ -21,7 +21,7 @@ from attention_research.studies.halving import Halving
 from attention_research.studies.objectives import Objective, with_validation_loss
 from attention_research.studies.progress import Progress
 from attention_research.studies.results import Results
-from attention_research.studies.run import prepare_data, say
+from attention_research.studies.run import prepare_data, say, stopped
 from attention_research.studies.runners.loop import run as run_trials
 from attention_research.studies.study import Study
 from attention_research.studies.sweep import rows_of
@@ -59,8 +59,8 @@ class Candidates:
         try:
             with self.progress:
                 outcome = run_trials(executor, folders, self.folder.workdir, self._report, self._tick)
-        except KeyboardInterrupt:
-            raise RunError(f"stopped; the same command continues from {self.folder.workdir}") from None
+        except KeyboardInterrupt as stop:
+            raise stopped(stop, self.folder.workdir) from None
         failed = [(self.planned[path], line) for path, line in outcome.items() if line != "done"]
         return [{"id": trial.id, "row": trial.row, "error": line} for trial, line in failed]
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attention_research.errors import ConfigError, RunError
+from attention_research.errors import ConfigError, RunError, Stopped
 from attention_research.studies.footnotes import markdown_table
 from attention_research.studies.night import Work, planned
 from attention_research.studies.priority import lowest
-from attention_research.studies.run import Stopped, refuse_installed, refuse_modified_tree, run_study, say
+from attention_research.studies.run import refuse_installed, refuse_modified_tree, run_study, say
 from attention_research.studies.runners.deadline import Deadline
 from attention_research.studies.runners.loop import Terminated, terminate_as_interrupt
 from attention_research.studies.trial_folders import Folder

@@ -15,7 +15,7 @@ from typing import Any
 
 from attention_research import bundled
 from attention_research.config import ConfigError, build, resolve
-from attention_research.errors import RunError
+from attention_research.errors import Stopped
 from attention_research.studies import finetuning, floors, results, study_folder, table_record
 from attention_research.studies.loading import load_study
 from attention_research.studies.progress import Progress
@@ -33,14 +33,6 @@ from attention_research.training.environment import fingerprint
 from attention_research.training.workdir import locked
 
 RUNS = Path("runs")
-
-
-class Stopped(RunError):
-    """Raised after a signal has stopped a study. `number` is the number of the signal."""
-
-    def __init__(self, line: str, number: int):
-        super().__init__(line)
-        self.number = number
 
 
 def reproduce(study: str | Study, *, scale: str = "cpu", as_json: bool = False, **options: Any) -> int:
@@ -173,14 +165,19 @@ def _run(
             wanted, report = (order, order.report) if order else (folders.values(), progress.report)
             outcome = run_trials(executor, wanted, folder.workdir, report, progress.tick, deadline=deadline)
     except KeyboardInterrupt as stop:
-        number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
-        raise Stopped(f"stopped; the same command continues from {folder.workdir}", number) from None
+        raise stopped(stop, folder.workdir) from None
     named = {folder.trial(trial): trial for trial in todo}
     return [
         {"id": named[path].id, "row": named[path].row, "error": line}
         for path, line in outcome.items()
         if line != "done" and path in named  # if a group fails, its trials run separately
     ]
+
+
+def stopped(stop: KeyboardInterrupt, workdir: Path) -> Stopped:
+    """The error for a signal that has stopped the trials in this folder."""
+    number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
+    return Stopped(f"stopped; the same command continues from {workdir}", number)
 
 
 def _in_order(todo: list[Trial], folder: Folder, folders: Mapping[str, Path], progress: Progress) -> Any:

@@ -24,15 +24,13 @@ from attention_research.training.workdir import json_text, load_config, locked, 
 def split(workdir: Path, config: Config, folders: Sequence[Path | None]) -> None:
     """Writes each replica of the run of `config` in `workdir` to its own folder, as if it had been a single run.
 
-    None in place of a folder leaves out that replica. A folder receives the config.json of the replica, the environment.json of the run with "replica" and "replicas", the
+    A folder receives the config.json of the replica, the environment.json of the run with "replica" and "replicas", the
     lines of the replica in metrics.jsonl, and its slice of the checkpoints that it keeps by its own settings and
     numbers. `evaluate`, `generate`, `export` and `train` work on the folder as on any other run. Speeds in
     metrics.jsonl are those of the joint run, and a folder has no other checkpoints than the joint run: those of its
     `training.keep_best` are the ones with the lowest mean loss over the replicas. After an interruption, a second call
-    continues.
-
-    Raises ConfigError if the config is not that of the run, if it has no replicas, or if a folder holds another run.
-    Raises RunError if the run has not finished.
+    continues. Raises ConfigError if the config is not that of the run, if it has no replicas, or if a folder holds
+    another run. Raises RunError if the run has not finished. None in place of a folder leaves out that replica.
     """
     members, steps = member_configs(config), config.resolved["training"]["steps"]
     if len(members) == 1:

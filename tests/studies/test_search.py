@@ -267,7 +267,7 @@ def test_an_interrupted_search_loses_and_repeats_no_trial(run, tmp_path, kind, j
     run(whole, over, kind, workdir=tmp_path / "whole", **options)
     sittings = [Executor(rate, at(4), jobs=jobs), Executor(rate, at(9), jobs=jobs), Executor(rate, jobs=jobs)]
     for executor in sittings[:2]:
-        with pytest.raises(RunError, match=f"^stopped; the same command continues from {tmp_path}/run$"):
+        with pytest.raises(RunError, match=f"^SIGINT: stopped; the same command continues from {tmp_path}/run$"):
             run(executor, over, kind, **options)
         assert "RUNNING" in journal(tmp_path / "run")
         with open(tmp_path / "run/search.journal", "a") as file:

@@ -190,8 +190,9 @@ SIGNALS = {number.name: number for number in (signal.SIGINT, signal.SIGTERM, sig
 @pytest.mark.parametrize("number", fast_are(["SIGTERM"], SIGNALS))
 def test_a_stopped_study_leaves_no_worker(fake, ran, number):
     program = (
-        "from attention_research.studies import reproduce\n"
-        "reproduce('experiments/fake/table.py', scale='sleep', rows=['asleep'])"
+        "import sys\n"
+        "from attention_research.cli import main\n"
+        "sys.exit(main(['reproduce', 'experiments/fake/table.py', '--scale=sleep', '--rows=asleep']))"
     )
     listens = lambda: signal.signal(
         signal.SIGINT, signal.SIG_DFL
@@ -205,9 +206,12 @@ def test_a_stopped_study_leaves_no_worker(fake, ran, number):
     err = process.communicate(timeout=120)[1]
     while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not Path(f"/proc/{worker}").exists() and process.returncode != 0
-    stopped = "stopped; the same command continues from runs/experiments-fake-table-sleep"
-    assert (err.strip().splitlines()[-1].endswith(stopped)) is (number != signal.SIGKILL)
+    assert not Path(f"/proc/{worker}").exists()
+    if number == signal.SIGKILL:
+        assert process.returncode == -signal.SIGKILL
+        return
+    stopped = f"{number.name}: stopped; the same command continues from runs/experiments-fake-table-sleep"
+    assert process.returncode == 128 + number and err.strip().splitlines()[-1].endswith(stopped)
 
 
 def test_a_folder_in_use_refuses_a_second_process(fake, ran):
