@@ -71,7 +71,8 @@ def sweep_study(
         )
     rows = rows_of([dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())])
     scale = Scale(config, dict(overrides), seeds=seeds, jobs=jobs, replicas=replicas)
-    given = shell_command("sweep", config, over, overrides, *([f"--seeds={seeds}"] if seeds > 1 else []))
+    options = [*([f"--seeds={seeds}"] if seeds > 1 else []), *(["--replicas"] if replicas else [])]
+    given = shell_command("sweep", config, over, overrides, *options)
     title = f"Sweep of {config} over {', '.join(axes)}"
     return Study(rows, {"sweep": scale}, title=title, name="sweep", notes=(given,))
 

@@ -29,8 +29,10 @@ def split(workdir: Path, config: Config, folders: Sequence[Path | None]) -> None
     numbers. `evaluate`, `generate`, `export` and `train` work on the folder as on any other run. Speeds in
     metrics.jsonl are those of the joint run, and a folder has no other checkpoints than the joint run: those of its
     `training.keep_best` are the ones with the lowest mean loss over the replicas. After an interruption, a second call
-    continues. Raises ConfigError if the config is not that of the run, if it has no replicas, or if a folder holds
-    another run. Raises RunError if the run has not finished. None in place of a folder leaves out that replica.
+    continues. None in place of a folder leaves out that replica.
+
+    Raises ConfigError if the config is not that of the run, if it has no replicas, or if a folder holds another run.
+    Raises RunError if the run has not finished.
     """
     members, steps = member_configs(config), config.resolved["training"]["steps"]
     if len(members) == 1:

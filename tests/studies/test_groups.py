@@ -8,7 +8,7 @@ import pytest
 
 from attention_research.cli import main
 from attention_research.studies import groups, worker
-from attention_research.studies.groups import InOrder, grouped, prepare, split
+from attention_research.studies.groups import InOrder, grouped, prepare
 from attention_research.studies.run import pending
 from attention_research.studies.staleness import Stale
 from attention_research.studies.sweep import sweep_study
@@ -179,7 +179,7 @@ def test_only_trials_that_are_not_trained_are_split(tmp_path, begin, monkeypatch
     given = []
     monkeypatch.setattr(split_replicas, "split", lambda workdir, config, folders: given.extend(folders))
     place = folder.group(before.trial.id)
-    assert split(before.trial.stages[1], None, place) == {"trials": 4}
+    assert groups.split(before.trial.stages[1], None, place) == {"trials": 4}
     assert given[:2] == [None, None] and [path.resolve() for path in given[2:]] == [path.resolve() for path in others]
     assert json.loads(outcome.read_text()) == {"loss": 2.0} and not gone.exists()
     for trial in before.members[2:]:

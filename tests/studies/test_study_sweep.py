@@ -50,6 +50,8 @@ def test_the_table_of_a_sweep_gives_its_whole_command():
     study = sweep_study(CONFIG, ["model.num_heads=1,4"], overrides=[("training.steps", "6")], seeds=2)
     given = f"--config={CONFIG} --config.training.steps=6 --over model.num_heads=1,4 --seeds=2"
     assert study.notes == (f"attention-research sweep {given}",)
+    (told,) = sweep_study(CONFIG, ["model.num_heads=1,4"], seeds=2, replicas=True).notes
+    assert told.endswith(" --seeds=2 --replicas")
 
 
 def test_rows_are_the_product_named_by_what_they_set():
