@@ -14,10 +14,11 @@ from ...xu2015.caption_measures import places
 def measure_questions(*, workdir: Path, seed: int, examples: int = 1000, drawn: int = 4, **_: Any) -> dict[str, Any]:
     """Measures a trained run on test questions.
 
-    "right" and "right_FORM" are shares of correct answers. The following are over questions whose answer is in one
-    cell: "mass" is the weight on that cell, averaged over heads and words; "best_head" is that of the head with the
-    largest weight; "even" is that of uniform weights. "drawn" holds the first of these questions, each with "image",
-    "question", "answer", "said" (the model's answer), and "map", the mean over heads and words.
+    "parameters" is the number of the model's parameters. "right" and "right_FORM" are shares of correct answers. The
+    following are over questions whose answer is in one cell: "mass" is the weight on that cell, averaged over heads and
+    words; "best_head" is that of the head with the largest weight; "even" is that of uniform weights. "drawn" holds the
+    first of these questions, each with "image", "question", "answer", "said" (the model's answer), and "map", the mean
+    over heads and words.
     """
     from attention_research.data.collage_questions import FORMS
     from attention_research.training.evaluation import Trained
@@ -49,6 +50,7 @@ def measure_questions(*, workdir: Path, seed: int, examples: int = 1000, drawn: 
             if len(shown) < drawn:
                 shown.append(_shown(trained, batch, row, said[row], own.mean(axis=(0, 1))))
     return {
+        "parameters": sum(array.size for array in jax.tree.leaves(trained.model()[0])),
         "right": float(np.mean([one for some in right.values() for one in some])),
         **{f"right_{form}": float(np.mean(some)) if some else None for form, some in right.items()},
         "mass": float(np.mean(masses)), "best_head": float(np.mean(by_head, axis=0).max()), "even": 1 / grid**2,
