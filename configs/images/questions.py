@@ -11,8 +11,8 @@ shapes       113,877        2.24   1500
 smoke          6,316        0.01      4
 
 `inspect` prints these counts. GFLOP are those of one training step. `collages` asks which digit is at a place, which
-digit has a colour, and how many digits there are; it takes a few minutes on two cores. In `experiments/lectures/image_qa`
-a model learns these questions faster if its features come from a captioning model (configs/images/captions.py), with
+digit has a colour, and how many digits there are; it takes a few minutes on two cores. A model learns these questions
+faster if its features come from a captioning model (configs/images/captions.py), as in `experiments/lectures/image_qa`:
 `--config.training.initial=runs/collages --config.training.initial_parts="('features',)"`. `shapes` is easy-vqa: one
 drawn shape per picture, 13 answers.
 """

@@ -15,13 +15,14 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from attention_research import registry
-from attention_research.config import ConfigError, catalogue
+from attention_research.config import Config, ConfigError, catalogue
+from attention_research.studies import Stage
 from tests.catalogue import FAMILIES, Mechanism, mechanisms
 from tests.catalogue.kinds import kinds_of
 from tests.catalogue.names import ALSO, NO_LAYER
@@ -188,7 +189,7 @@ def of_mechanisms(root: Path) -> str:
 
 
 def of_studies() -> str:
-    """The whole of studies.jsonl: the studies that use each kind in a row of their first scale."""
+    """The whole of studies.jsonl: the studies that use each kind in a row of their first scale or its fine-tunings."""
     from attention_research.config.sections import sections
     from attention_research.studies import loading, trials
 
@@ -199,12 +200,20 @@ def of_studies() -> str:
             for scale in study.scales:
                 with contextlib.suppress(ConfigError):  # a row of larger scales only
                     config = trials.configuration(study, scale, row)
-                    for family, kind, _ in sections(config.resolved, "experiment") if config else ():
-                        used.setdefault(f"{family}.{kind}", set()).add(name)
+                    for one in [config, *_tuned(config, study.stages_of(row, scale), scale)] if config else ():
+                        for family, kind, _ in sections(one.resolved, "experiment"):
+                            used.setdefault(f"{family}.{kind}", set()).add(name)
                     break
     order = (f"{family}.{kind}" for family, found in registry.FAMILIES.items() for kind in found)
     lines = ({"kind": kind, "studies": sorted(used[kind])} for kind in order if kind in used)
     return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def _tuned(config: Config, stages: Iterable[Stage], scale: str) -> Iterator[Config]:
+    """The configs of the fine-tunings of a row."""
+    for stage in stages:
+        if stage.kind == "finetune":
+            yield config.override({**stage.settings["overrides"], **stage.settings["at"].get(scale, {})}.items())
 
 
 def tables(scaling: Mapping[str, Any] | None = None) -> str:
