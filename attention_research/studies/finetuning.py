@@ -101,6 +101,11 @@ def text_to_text(
     }
 
 
+def overrides_at(stage: Stage, scale: str) -> dict[str, Any]:
+    """The overrides of a fine-tuning at a scale."""
+    return {**stage.settings["overrides"], **stage.settings["at"].get(scale, {})}
+
+
 def planned(stage: Stage, config: Config | None, scale: str, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The settings of a stage for the worker: name, from_stage, checkpoint, steps, and its config (identity, `given`).
 
@@ -113,7 +118,7 @@ def planned(stage: Stage, config: Config | None, scale: str, before: Sequence[Ma
         there = ", ".join(filter(None, sources)) or "nothing"
         why = "is there twice" if name in sources else f"starts from {source!r}; before it there is {there}"
         raise ConfigError(f"fine-tuning {name} {why}")
-    overrides = {**settings["overrides"], **settings["at"].get(scale, {})}
+    overrides = overrides_at(stage, scale)
     try:
         tuned = config.override(overrides.items())
         if source is not None:

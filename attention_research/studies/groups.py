@@ -22,7 +22,14 @@ from attention_research.config.record import flat
 from attention_research.config.values import spell
 from attention_research.studies.staleness import Stale, state_of
 from attention_research.studies.study import digest
-from attention_research.studies.trial_folders import Folder, read_outcome, read_program, read_result, write_json
+from attention_research.studies.trial_folders import (
+    Folder,
+    outcome_path,
+    read_outcome,
+    read_program,
+    read_result,
+    write_json,
+)
 from attention_research.studies.trials import Trial
 from attention_research.training.replicas import DATA_SEED, SEED, may_vary, member_configs
 
@@ -60,7 +67,7 @@ def prepare(group: Group, folder: Folder) -> Path:
     """Prepares the folder of a group for a worker, and returns it. A group that has trained only splits again."""
     place = folder.prepare(group.trial, rerun_stale=True, folder=folder.group(group.trial.id))
     (place / "result.json").unlink(missing_ok=True)
-    _outcome(place, group.trial.stages[-1]).unlink(missing_ok=True)
+    outcome_path(place, group.trial.stages[-1]).unlink(missing_ok=True)
     return place
 
 
@@ -72,8 +79,8 @@ def _continued(trials: Sequence[Trial], folder: Folder) -> tuple[list[Group], se
     """
     found, placed = [], set[str]()
     waiting = {folder.trial(trial): trial for trial in trials if not _trained(folder.trial(trial), trial.stages)}
-    for place in sorted(folder.group("").glob("*/trial.json")):
-        place = place.parent
+    for file in sorted(folder.group("").glob("*/trial.json")):
+        place = file.parent
         joint = _read(place) if _begun(place) else None
         if joint is None:
             continue
@@ -102,13 +109,9 @@ def _read(place: Path) -> Trial | None:
         return None
 
 
-def _outcome(folder: Path, stage: Mapping[str, Any]) -> Path:
-    return folder / "stages" / f"{stage['address']}.json"
-
-
 def _trained(folder: Path, stages: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the first stage of the trial in this folder, its training, has an outcome."""
-    return read_outcome(_outcome(folder, stages[0])) is not None
+    return read_outcome(outcome_path(folder, stages[0])) is not None
 
 
 def _begun(folder: Path) -> bool:
@@ -210,7 +213,7 @@ def split(stage: dict[str, Any], config: Config, folder: Path) -> dict[str, Any]
     from attention_research.training.run import final_loss
 
     joint = json.loads((folder / "trial.json").read_text(encoding="utf-8"))
-    train = json.loads(_outcome(folder, joint["stages"][0]).read_text(encoding="utf-8"))
+    train = json.loads(outcome_path(folder, joint["stages"][0]).read_text(encoding="utf-8"))
     members: list[Path | None] = []
     for relative in stage["settings"]["trials"]:
         member = folder / relative
@@ -224,5 +227,5 @@ def split(stage: dict[str, Any], config: Config, folder: Path) -> dict[str, Any]
     for member in filter(None, members):
         (first, *_) = json.loads((member / "trial.json").read_text(encoding="utf-8"))["stages"]
         result = {**train, **final_loss(member), "replicas": len(members)}
-        write_json(_outcome(member, first), result)
+        write_json(outcome_path(member, first), result)
     return {"trials": len(members)}

@@ -17,7 +17,7 @@ from attention_research.studies.night import Work, planned
 from attention_research.studies.priority import lowest
 from attention_research.studies.run import refuse_installed, refuse_modified_tree, run_study, say
 from attention_research.studies.runners.deadline import Deadline
-from attention_research.studies.runners.loop import Terminated, terminate_as_interrupt
+from attention_research.studies.runners.loop import signal_of, terminate_as_interrupt
 from attention_research.studies.trial_folders import Folder
 from attention_research.training.failure import line_of
 from attention_research.training.workdir import Busy, json_text
@@ -98,7 +98,7 @@ def _run(
             except (Stopped, KeyboardInterrupt) as stop:
                 _record_finished(works, scale, how)
                 work.look()
-                return _number(stop)
+                return stop.number if isinstance(stop, Stopped) else signal_of(stop)
             except Exception as error:
                 work.error = line_of(error)
                 say(f"{work.study.name}: failed: {work.error}")
@@ -116,12 +116,6 @@ def _record_finished(works: Sequence[Work], scale: str, how: Mapping[str, Any]) 
                 run_study(work.study, scale=scale, render=True, record="new", **how)
             except Exception as error:  # the trials remain in their folders
                 say(f"{work.study.name}: not recorded: {line_of(error)}")
-
-
-def _number(stop: BaseException) -> int:
-    if isinstance(stop, Stopped):
-        return stop.number
-    return signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
 
 
 def plan_text(works: Sequence[Work], scale: str, hours: float | None) -> str:

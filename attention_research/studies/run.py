@@ -6,7 +6,6 @@ rebuilds the table, the figures and the page from all finished trials, so that a
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,8 +20,8 @@ from attention_research.studies.loading import load_study
 from attention_research.studies.progress import Progress
 from attention_research.studies.runners import find_executor
 from attention_research.studies.runners.deadline import Deadline
-from attention_research.studies.runners.loop import Terminated
 from attention_research.studies.runners.loop import run as run_trials
+from attention_research.studies.runners.loop import signal_of
 from attention_research.studies.staleness import Stale, states_of
 from attention_research.studies.study import Study
 from attention_research.studies.summary import answer, publish
@@ -176,8 +175,7 @@ def _run(
 
 def stopped(stop: KeyboardInterrupt, workdir: Path) -> Stopped:
     """The error for a signal that has stopped the trials in this folder."""
-    number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
-    return Stopped(f"stopped; the same command continues from {workdir}", number)
+    return Stopped(f"stopped; the same command continues from {workdir}", signal_of(stop))
 
 
 def _in_order(todo: list[Trial], folder: Folder, folders: Mapping[str, Path], progress: Progress) -> Any:

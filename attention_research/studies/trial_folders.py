@@ -137,6 +137,11 @@ def read_result(folder: Path) -> dict[str, Any] | None:
     return found if records.is_result(found) else None
 
 
+def outcome_path(folder: Path, stage: Mapping[str, Any]) -> Path:
+    """The file of the outcome of a stage in a trial's folder."""
+    return folder / "stages" / f"{stage['address']}.json"
+
+
 def read_outcome(path: Path) -> dict[str, Any] | None:
     """The saved outcome of a stage; None if there is none or it is damaged: the stage then runs again."""
     try:

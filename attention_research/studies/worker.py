@@ -26,7 +26,14 @@ from attention_research.studies.bounds import bounded
 from attention_research.studies.loading import dereference
 from attention_research.studies.orphans import die_with
 from attention_research.studies.priority import nice_session
-from attention_research.studies.trial_folders import PROGRAM, read_outcome, read_program, read_result, write_json
+from attention_research.studies.trial_folders import (
+    PROGRAM,
+    outcome_path,
+    read_outcome,
+    read_program,
+    read_result,
+    write_json,
+)
 from attention_research.training.environment import keep_compiled_programs, missing_backend
 from attention_research.training.failure import line_of, tell_failure
 from attention_research.training.interruption import Interrupted
@@ -92,7 +99,7 @@ def run_trial(folder: Path, attempt: Attempt) -> dict[str, Any]:
     diverged = stopped = None
     started, earlier = time.perf_counter(), spent(folder)
     for stage in trial["stages"]:
-        saved = folder / "stages" / f"{stage['address']}.json"
+        saved = outcome_path(folder, stage)
         if (earlier_outcome := read_outcome(saved)) is not None:
             _add(results, stage, earlier_outcome)
             continue
@@ -205,10 +212,8 @@ def with_further(scores: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measure(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:
-    settings = (
-        stage["settings"] if config is None else {**stage["settings"], "workdir": folder / stage.get("folder", "")}
-    )
-    return dereference(stage["function"])(**settings)
+    run = {} if config is None else {"workdir": folder / stage.get("folder", "")}
+    return dereference(stage["function"])(**{**stage["settings"], **run})
 
 
 def _split(stage: dict[str, Any], config: Any, folder: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import Any
 
 from attention_research import registry
 from attention_research.config import Config, ConfigError, catalogue
-from attention_research.studies import Stage
+from attention_research.studies import Stage, finetuning
 from tests.catalogue import FAMILIES, Mechanism, mechanisms
 from tests.catalogue.kinds import kinds_of
 from tests.catalogue.names import ALSO, NO_LAYER
@@ -213,7 +213,7 @@ def _tuned(config: Config, stages: Iterable[Stage], scale: str) -> Iterator[Conf
     """The configs of the fine-tunings of a row."""
     for stage in stages:
         if stage.kind == "finetune":
-            yield config.override({**stage.settings["overrides"], **stage.settings["at"].get(scale, {})}.items())
+            yield config.override(finetuning.overrides_at(stage, scale).items())
 
 
 def tables(scaling: Mapping[str, Any] | None = None) -> str:

@@ -35,6 +35,11 @@ class Terminated(KeyboardInterrupt):
     """Raised for SIGTERM, as KeyboardInterrupt is for Ctrl-C."""
 
 
+def signal_of(stop: KeyboardInterrupt) -> int:
+    """The number of the signal that raised this."""
+    return signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
+
+
 class Attempted(Protocol):
     """A trial that an executor has started."""
 
